@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+message(STATUS "Trireme ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+message(STATUS "  MPI       ${MPI_C_LIBRARY_VERSION_STRING} ${MPI_C_VERSION}")
+message(STATUS "  HDF5      ${HDF5_VERSION}")
+message(STATUS "  yaml-cpp  ${yaml-cpp_VERSION}")
+if(TRIREME_WITH_TORCH)
+  message(STATUS "  LibTorch  ${LibTorch_VERSION} in ${TRIREME_TORCH_DIR}")
+else()
+  message(STATUS "  LibTorch  not used: no trainer")
+endif()
+message(STATUS "  tests ${TRIREME_TESTS}, sanitizer '${TRIREME_SANITIZER}', ccache ${TRIREME_CCACHE}")

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// From text to a checked Config, and back. Strict: all errors of a text are reported in one ConfigError, each at
+// file:line:column (or "command line: key=value"), with a suggestion for misspelt keys and choices.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+
+namespace trireme {
+
+// What registered parts declare; keeps config/ free of the registry and of torch. [name]
+struct DeclaredOptions {
+  std::map<std::string, std::vector<OptionSpec>> models;
+  std::map<std::string, std::vector<OptionSpec>> datasets;
+  std::map<std::string, std::vector<OptionSpec>> losses;
+  std::vector<std::string> metrics;
+  std::map<std::string, std::string> help;  // "model.resnet18" -> one sentence
+};
+
+struct ConfigSource {
+  std::string file;                    // for messages
+  std::string text;                    // YAML
+  std::vector<std::string> overrides;  // "section.key=YAML value", the last one wins
+};
+
+struct ReadConfig {
+  Config config;
+  std::map<std::string, std::string> origin;  // "optimizer.lr" -> "configs/a.yaml:12:3" | "command line" | "default"
+};
+
+// Reads the file with the checks that a text cannot carry (a directory, over 1 MB, not UTF-8). Throws ConfigError.
+std::string read_config_text(const std::string& path);
+
+// Throws ConfigError.
+ReadConfig parse_config(const ConfigSource& source, const DeclaredOptions& declared);
+
+// YAML that parse_config reads back to the same Config, bit for bit (doubles round-trip). With origin: each line carries a
+// comment that says where its value comes from.
+std::string dump_config(const Config& config, const std::map<std::string, std::string>* origin = nullptr);
+
+// One line a difference: "optimizer.lr: 0.1 -> 0.2".
+struct ConfigDifference {
+  std::string key, before, after;
+};
+std::vector<ConfigDifference> compare_configs(const Config& before, const Config& after);
+
+// JSON Schema (draft 2020-12) of a configuration file, and the reference page in Markdown.
+std::string config_schema(const DeclaredOptions& declared);
+std::string config_reference(const DeclaredOptions& declared);
+
+}  // namespace trireme

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the trainer tells those who look on: plain numbers. Observers never steer and never communicate.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trireme {
+
+struct StartEvent {
+  std::int64_t step = 0;           // steps done before: 0, or where a resumed run goes on
+  std::int64_t total_steps = 0;
+  std::int64_t steps_per_epoch = 0;
+  int world_size = 1;
+  std::int64_t parameters = 0;
+  std::int64_t train_samples = 0;
+};
+
+struct StepEvent {
+  std::int64_t step = 0;        // 1-based: steps done
+  double epoch = 0;             // epochs done, fractional
+  double loss = 0;              // mean over the global batch
+  double metric = 0;            // mean over the global batch
+  double lr = 0;                // of the first group
+  double grad_norm = 0;         // before clipping
+  std::int64_t samples = 0;     // in this global batch
+  double step_ms = 0;           // wall time of the whole step
+  double data_wait_ms = 0;      // of it: waiting for input
+  double comm_exposed_ms = 0;   // of it: waiting for reductions after backward
+  double comm_overlap = 0;      // share of reduced bytes that were complete when backward returned
+};
+
+struct EvalEvent {
+  std::int64_t step = 0;
+  double epoch = 0;
+  std::string split;            // "validation" | "test"
+  double loss = 0;
+  double metric = 0;
+  std::int64_t samples = 0;
+  double seconds = 0;
+  bool best = false;            // best validation result so far
+};
+
+struct CheckpointEvent {
+  std::int64_t step = 0;
+  std::string path;
+  std::int64_t size_bytes = 0;
+  double seconds = 0;
+};
+
+struct EndEvent {
+  std::string status;  // "finished" | "early_stop" | "stopped"
+  std::int64_t steps = 0;
+  double seconds = 0;  // of this process, from the start event
+  double samples_per_s = 0;  // training only
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void on_start(const StartEvent&) {}
+  virtual void on_step(const StepEvent&) {}
+  virtual void on_eval(const EvalEvent&) {}
+  virtual void on_checkpoint(const CheckpointEvent&) {}
+  virtual void on_end(const EndEvent&) {}
+};
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Update rules on flat shards. A rule holds hyperparameters only; parameters, gradients and slots are handed in, so that
+// sharding and checkpoints need to know nothing about the rule.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "config/config.hpp"
+
+namespace trireme {
+
+// One update of one run of parameters that share a rule and a rate.
+struct Update {
+  // Elementwise rules: a flat piece (n) of a bucket, any length, contiguous. Matrix rules: one whole parameter in its
+  // logical shape (rows, ...), any strides.
+  at::Tensor parameter, gradient;
+  std::vector<at::Tensor> slots;  // [slot], like parameter; zero before the first update
+  double lr = 0;                  // scheduled
+  std::int64_t step = 1;          // 1-based
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::vector<std::string> slots() const = 0;  // names in the checkpoint: "momentum"; "exp_avg", "exp_avg_sq"
+  virtual bool needs_whole_parameters() const { return false; }
+  // Work of one update for a parameter of this shape, in arbitrary units: whole parameters are dealt to ranks by it.
+  virtual double cost(const std::vector<std::int64_t>& shape) const = 0;
+  // Changes parameter and slots; may use gradient as scratch. No autograd is recorded.
+  virtual void step(Update& update) const = 0;
+};
+
+// The rule of one parameter group: OptimizerConfig with the group's own values in place.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config);
+
+// A parameter group with everything in place.
+struct ParameterGroup {
+  OptimizerConfig settings;  // groups is empty
+  double duration = 0;       // of its schedule, in schedule.unit; 0: the schedule's own
+  bool frozen = false;
+  std::string match;         // "*" for the rest
+};
+
+struct ResolvedGroups {
+  std::vector<ParameterGroup> groups;  // the configured ones in order, then the rest
+  std::vector<int> group_of;           // [parameter]
+};
+
+// First match wins; '*' matches any characters, '?' one. Throws ConfigError where a pattern matches no parameter (with the
+// nearest names) and where a matrix rule meets a parameter of fewer than two dimensions.
+ResolvedGroups resolve_groups(const OptimizerConfig& config, const std::vector<std::string>& names,
+                              const std::vector<std::vector<std::int64_t>>& shapes);
+
+}  // namespace trireme
