@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives that training needs, over a group of ranks. Three kinds exist: local (one rank), threads (ranks are
-// threads of one process: tests), MPI. No torch and no MPI header here.
+// The collectives that training needs, over a group of ranks. Three kinds exist: local (one rank),
+// threads (ranks are threads of one process: tests), MPI. No torch and no MPI header here.
 #pragma once
 
 #include <chrono>
@@ -17,10 +17,11 @@ namespace trireme {
 
 enum class DType : std::uint8_t { kU8, kI64, kF32, kF64 };
 
-std::size_t size_of(DType dtype);        // bytes an element
-std::string_view name_of(DType dtype);   // "u8", "i64", "f32", "f64"
+std::size_t size_of(DType dtype);       // bytes an element
+std::string_view name_of(DType dtype);  // "u8", "i64", "f32", "f64"
 
-// A typed view of memory that the caller owns and keeps alive and untouched until the request is complete.
+// A typed view of memory that the caller owns and keeps alive and untouched until the request is
+// complete.
 struct Span {
   void* data = nullptr;
   std::size_t count = 0;  // elements
@@ -33,34 +34,40 @@ struct Span {
 class Operation {
  public:
   virtual ~Operation() = default;
-  virtual bool test() = 0;   // true once complete; throws what the operation failed with
-  virtual void wait() = 0;   // blocks, at most the communicator's time-out: then CommError that names the operation
+  // True once complete; throws the CommError that the operation failed with.
+  virtual bool test() = 0;
+  // Blocks, at most the communicator's time-out; throws what the operation failed with.
+  virtual void wait() = 0;
+  // Waits like wait() until nothing touches the memory any more, and drops the outcome.
+  virtual void abandon() noexcept = 0;
   // When the operation completed, by the steady clock; valid once test() has been true.
   virtual std::chrono::steady_clock::time_point completed_at() const = 0;
 };
 
-// Handle of a posted operation; a default-made one is complete. Destroying an incomplete request waits for it, so that
-// the memory stays valid.
+// Handle of a posted operation; a default-made one is complete. Destroying or overwriting an
+// incomplete request waits for it, so that the memory stays valid; only wait() and test() tell
+// whether it succeeded.
 class Request {
  public:
   Request() = default;
   explicit Request(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {}
   Request(Request&&) noexcept = default;
-  Request& operator=(Request&& other);  // waits for what it held
+  Request& operator=(Request&& other) noexcept;
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
   ~Request();
 
   bool test();  // true once complete
   void wait();
+  // The clock's epoch for a default-made request.
   std::chrono::steady_clock::time_point completed_at() const;
 
  private:
   std::shared_ptr<Operation> operation_;
 };
 
-// Memory from Communicator::allocate: zeroed, aligned to at least 64 bytes, given back by its destructor. It may outlive
-// the communicator.
+// Memory from Communicator::allocate: zeroed, aligned to at least 64 bytes, given back by its
+// destructor. It may outlive the communicator.
 class Buffer {
  public:
   using Free = std::function<void(void*, std::size_t)>;
@@ -68,26 +75,38 @@ class Buffer {
   Buffer(void* data, std::size_t size_bytes, Free free);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
   ~Buffer();
 
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   std::size_t size_bytes() const { return size_bytes_; }
 
  private:
+  void release() noexcept;
+
   void* data_ = nullptr;
   std::size_t size_bytes_ = 0;
   Free free_;
 };
 
 // Semantics common to all operations:
-//  * Collective: every rank of the group calls the same operations in the same order on the same communicator, with the
-//    same count, dtype, offsets and root. Different communicators are independent of each other: their operations may be
-//    posted in different orders on different ranks without deadlock.
-//  * Asynchronous ones return at once and make progress without the caller, on a thread of the communicator.
-//  * Sums are taken in rank order, element by element ((x0 + x1) + x2) ..., in the dtype of the data: the result is
-//    bitwise the same on every rank, from run to run, and for every kind of communicator.
+//  * Collective: every rank of the group calls the same operations in the same order on the same
+//    communicator, with the same count, dtype, offsets and root. Different communicators are
+//    independent: their operations may be posted in different orders on different ranks without
+//    deadlock.
+//  * Asynchronous ones return at once and make progress without the caller. A communicator that
+//    has very many (1024) in flight waits for its oldest before it takes the next.
+//  * Sums are taken in rank order, element by element ((x0 + x1) + x2) ..., in the dtype of the
+//    data: the result is bitwise the same on every rank, from run to run, and for every kind of
+//    communicator.
 //  * In place. count 0 is legal. Counts beyond 2^31 are split inside.
-//  * A communicator may be used from several threads if their calls are serialised by the caller.
+//  * Errors: wrong arguments (dtype, offsets, root) are an InternalError at the call. CommError
+//    names operation, sequence number, count, dtype and rank. After one the ranks no longer agree
+//    on what comes next, so that every later call, on every communicator of the process, throws
+//    CommError, too: the process is expected to end.
+//  * A communicator may be used from several threads if their calls are serialised by the caller;
+//    requests may be waited for on any thread.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -97,28 +116,34 @@ class Communicator {
 
   // Every rank's data becomes the sum over ranks. dtype f32, f64 or i64.
   [[nodiscard]] virtual Request all_reduce(Span data) = 0;
-  // offsets: [size()+1], ascending from 0 to data.count; rank r owns [offsets[r], offsets[r+1]). Afterwards the owner's
-  // part holds the sum over ranks; the rest of data is unspecified. offsets are copied before the call returns.
+  // offsets: [size()+1], ascending from 0 to data.count; rank r owns [offsets[r], offsets[r+1]).
+  // Afterwards the owner's part holds the sum over ranks; the rest of data is unspecified. offsets
+  // are copied before the call returns. dtype f32, f64 or i64.
   [[nodiscard]] virtual Request reduce_scatter(Span data, std::span<const std::size_t> offsets) = 0;
   // Afterwards every rank's data holds every owner's part. Offsets as above. Any dtype.
   [[nodiscard]] virtual Request all_gather(Span data, std::span<const std::size_t> offsets) = 0;
   // Afterwards every rank's data equals root's. Any dtype.
   [[nodiscard]] virtual Request broadcast(Span data, int root) = 0;
 
-  // Blocking; result [rank] holds what each rank gave, lengths may differ (0 included). For control, not for bulk.
+  // Blocking; result [rank] holds what each rank gave, lengths may differ (0 included). For
+  // control, not for bulk.
   virtual std::vector<std::string> exchange(std::string_view bytes) = 0;
   // Blocking. Returns when every rank has called it.
   virtual void barrier() = 0;
 
-  // Collective. Ranks of equal colour form a group, ordered by (key, rank). The group has its own order of operations.
+  // Collective, blocking, for setup: one at a time in a process. Ranks of equal colour form a
+  // group, ordered by (key, rank). The group has its own order of operations, its own time-out
+  // (at first this communicator's), and may outlive this communicator.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
-  // Collective. The ranks that share this rank's memory (its node).
+  // Collective as split(). The ranks that share this rank's memory (its node), in rank order.
   virtual std::unique_ptr<Communicator> split_by_node() = 0;
 
-  // Memory this communicator moves best.
+  // Memory this communicator moves best. Not collective. Throws Error (kInternal) that names the
+  // size where the machine has no more.
   virtual Buffer allocate(std::size_t size_bytes) = 0;
 
-  // Bounds every wait from now on. Zero or less: for ever.
+  // Bounds each wait for an operation that starts from now on. Zero or less: for ever, the default
+  // of all kinds but threads.
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
 };
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI as an object. mpi.h stays inside comm/.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "trireme/communicator.hpp"
+
+namespace trireme {
+
+struct MpiOptions {
+  // A larger message travels in pieces of this size. Far below MPI's limit of 2^31 - 1.
+  std::size_t max_message_bytes = std::size_t{1} << 20;
+  // An all_reduce up to this size sends everything to everyone: one exchange instead of two.
+  std::size_t gather_limit_bytes = std::size_t{4} << 10;
+  // Of one communicator; one more waits for the oldest.
+  int max_in_flight = 1024;
+};
+
+// MPI from MPI_Init_thread to its end. One a process; made and finalized on the same thread.
+//
+// Note [One MPI thread]
+// After the constructor every MPI call is made by one progress thread (progress.hpp), whichever
+// communicator it serves: MPI needs no more than MPI_THREAD_SERIALIZED, operations advance while
+// the caller computes, and no call ever blocks, so that operations of different communicators
+// cannot wait for each other.
+class MpiEnvironment {
+ public:
+  // Whether a launcher (mpirun, srun) started this process as one of its ranks; looks at the
+  // environment only. Where not, a local communicator does, and MPI stays out of the process.
+  static bool launched();
+  // Name and version of the MPI library; needs no MPI_Init.
+  static std::string library_version();
+
+  // Collective over all ranks of the launcher. Throws EnvironmentError where MPI lacks what is
+  // needed, or where srun started several tasks that do not know of each other.
+  explicit MpiEnvironment(const MpiOptions& options = {});
+  // Without finalize(): ends the progress thread and leaves MPI as it is, because MPI_Finalize
+  // would wait for ranks that may never come. mpirun then ends the job when the process exits.
+  ~MpiEnvironment();
+  MpiEnvironment(const MpiEnvironment&) = delete;
+  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+
+  // All ranks. To be called once; the communicator may outlive the environment, but then throws.
+  std::unique_ptr<Communicator> world();
+
+  const std::string& host() const;          // MPI's name of this node
+  const std::string& thread_level() const;  // "MPI_THREAD_MULTIPLE" or "MPI_THREAD_SERIALIZED"
+
+  // Collective: the regular end, for when all ranks have agreed that all is well. All requests are
+  // complete. Communicators must not be used afterwards.
+  void finalize();
+
+  // Ends all processes of the job; mpirun returns exit_code. From any thread, at any time.
+  [[noreturn]] void abort(int exit_code);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace trireme

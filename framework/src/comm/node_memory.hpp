@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Read-only bytes that exist once a node, however many ranks it has: for data sets whose files have
+// to be decoded (gzip, tar of images) and are too large to decode and keep in every rank.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "trireme/communicator.hpp"
+
+namespace trireme {
+
+// Bytes mapped read-only; a write to them is a SIGSEGV. Immutable, so that any thread may read.
+// Unmapped by the destructor; the memory goes back when the last rank of the node has let go.
+class NodeBytes {
+ public:
+  NodeBytes(const void* data, std::size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
+  ~NodeBytes();
+  NodeBytes(const NodeBytes&) = delete;
+  NodeBytes& operator=(const NodeBytes&) = delete;
+
+  std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte*>(data_), size_bytes_};
+  }
+
+ private:
+  const void* data_;
+  std::size_t size_bytes_;
+};
+
+// The memory while the node's rank 0 fills it.
+class NodeWriter {
+ public:
+  virtual ~NodeWriter() = default;
+  // Makes the memory this large and returns all of it. What was written before stays, new bytes are
+  // zero, spans of earlier calls are void. Pages are taken from the machine here, not at first
+  // touch. Throws EnvironmentError that names the size where the machine has no more.
+  virtual std::span<std::byte> resize(std::size_t size_bytes) = 0;
+};
+
+// Collective over `node`, the ranks of one node (Communicator::split_by_node); blocking. Rank 0
+// calls `fill`, the others wait for it and map what it made; only rank 0 needs to know the size.
+// The memory has no name: nothing stays behind, even after kill -9.
+// Where fill throws, no rank hangs: rank 0 rethrows the error, the others throw a DataError
+// (where it was one) or a CommError of the same text. A rank that cannot map the memory makes
+// all throw CommError. Beware of the time-out of `node`: it has to cover the filling.
+std::shared_ptr<const NodeBytes> share_on_node(Communicator& node,
+                                               const std::function<void(NodeWriter&)>& fill);
+
+}  // namespace trireme
