@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Update rules on flat shards. A rule holds hyperparameters only; parameters, gradients and slots are handed in, so that
-// sharding and checkpoints need to know nothing about the rule.
+// Update rules on flat shards. A rule holds hyperparameters only; parameters, gradients and slots
+// are handed in, so that sharding and checkpoints need to know nothing about the rule.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace trireme {
 
 // One update of one run of parameters that share a rule and a rate.
 struct Update {
-  // Elementwise rules: a flat piece (n) of a bucket, any length, contiguous. Matrix rules: one whole parameter in its
-  // logical shape (rows, ...), any strides.
+  // Elementwise rules: a flat piece (n) of a bucket, any length, contiguous. Matrix rules: one
+  // whole parameter in its logical shape (rows, ...), any strides.
   at::Tensor parameter, gradient;
-  std::vector<at::Tensor> slots;  // [slot], like parameter; zero before the first update
+  std::vector<at::Tensor> slots;  // [slot], shaped like parameter; zero before the first update
   double lr = 0;                  // scheduled
   std::int64_t step = 1;          // 1-based
 };
@@ -29,9 +29,11 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   virtual std::string_view name() const = 0;
-  virtual std::vector<std::string> slots() const = 0;  // names in the checkpoint: "momentum"; "exp_avg", "exp_avg_sq"
+  virtual std::vector<std::string> slots()
+      const = 0;  // names in the checkpoint: "momentum"; "exp_avg", "exp_avg_sq"
   virtual bool needs_whole_parameters() const { return false; }
-  // Work of one update for a parameter of this shape, in arbitrary units: whole parameters are dealt to ranks by it.
+  // Work of one update for a parameter of this shape, in arbitrary units: whole parameters are
+  // dealt to ranks by it.
   virtual double cost(const std::vector<std::int64_t>& shape) const = 0;
   // Changes parameter and slots; may use gradient as scratch. No autograd is recorded.
   virtual void step(Update& update) const = 0;
@@ -45,7 +47,7 @@ struct ParameterGroup {
   OptimizerConfig settings;  // groups is empty
   double duration = 0;       // of its schedule, in schedule.unit; 0: the schedule's own
   bool frozen = false;
-  std::string match;         // "*" for the rest
+  std::string match;  // "*" for the rest
 };
 
 struct ResolvedGroups {
@@ -53,8 +55,10 @@ struct ResolvedGroups {
   std::vector<int> group_of;           // [parameter]
 };
 
-// First match wins; '*' matches any characters, '?' one. Throws ConfigError where a pattern matches no parameter (with the
-// nearest names) and where a matrix rule meets a parameter of fewer than two dimensions.
+// First match wins; '*' matches any characters, '?' one. Throws one ConfigError with all errors: a
+// pattern that matches no parameter (with the nearest names), or only parameters of earlier groups;
+// a matrix rule for a parameter that is not frozen and has fewer than two dimensions. names and
+// shapes: [parameter], those that take part in training.
 ResolvedGroups resolve_groups(const OptimizerConfig& config, const std::vector<std::string>& names,
                               const std::vector<std::vector<std::int64_t>>& shapes);
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/norm.hpp"
+
+#include <array>
+#include <cstddef>
+#include <numeric>
+#include <span>
+
+#include "trireme/error.hpp"
+
+namespace trireme {
+namespace {
+
+template <class T>
+double sum_of_squares(std::span<const T> values) {
+  // Independent sums, which the compiler may keep in one vector register.
+  std::array<double, 8> sums{};
+  const std::size_t whole = values.size() / sums.size() * sums.size();
+  for (std::size_t i = 0; i < whole; i += sums.size()) {
+    for (std::size_t lane = 0; lane < sums.size(); ++lane) {
+      const double value = values[i + lane];
+      sums[lane] += value * value;
+    }
+  }
+  for (std::size_t i = whole; i < values.size(); ++i) {
+    const double value = values[i];
+    sums[i - whole] += value * value;
+  }
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+template <class T>
+std::span<const T> elements(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<T>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+}  // namespace
+
+double sum_of_squares(const at::Tensor& tensor) {
+  TRIREME_ASSERT(tensor.is_contiguous() && tensor.is_cpu(), "a flat piece of a bucket is expected");
+  if (tensor.scalar_type() == at::kFloat) return sum_of_squares(elements<float>(tensor));
+  TRIREME_ASSERT(tensor.scalar_type() == at::kDouble, "gradients are float32 or float64");
+  return sum_of_squares(elements<double>(tensor));
+}
+
+}  // namespace trireme
