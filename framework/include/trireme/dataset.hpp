@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,6 +57,9 @@ struct DatasetContext {
   // The ranks of this node: a factory that has to decode a whole file lets one rank do it and shares the bytes
   // (share_on_node in comm/). Factories are called collectively over it.
   Communicator* node = nullptr;
+  // Told what the user should see and is no error ("3 of 50000 images skipped"), the same on every
+  // rank. May be empty.
+  std::function<void(const std::string&)> warn = {};
 };
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox4x32-10, a counter-based random generator: a pure function of key and counter, without state.
-// J. Salmon, M. Moraes, R. Dror, D. Shaw: Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011).
+// Philox4x32-10, a counter-based random generator: a pure function of key and counter, without
+// state. J. Salmon, M. Moraes, R. Dror, D. Shaw: Parallel Random Numbers: As Easy as 1, 2, 3 (SC
+// 2011).
 #pragma once
 
 #include <array>
@@ -8,15 +9,19 @@
 
 namespace trireme {
 
-// What a number is drawn for; keeps the streams of one seed apart.
+// What a number is drawn for; keeps the streams of one seed apart. Values fit in 8 bits and never
+// change: resumed runs rely on them.
 enum class Stream : std::uint32_t { kOrder = 1, kFlip, kCrop, kHoldOut, kDropout, kSynthetic };
 
 // Four 32-bit words for this key (seed) and counter.
-std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, const std::array<std::uint32_t, 4>& counter);
+std::array<std::uint32_t, 4> philox4x32(std::uint64_t key,
+                                        const std::array<std::uint32_t, 4>& counter);
 
-// The same, with a counter made of what is drawn for: stream, and two numbers (epoch and sample; step and sample; ...).
-// `b` uses its low 60 bits... see philox.cpp for the packing; distinct (stream, a < 2^32, b < 2^56) never share a counter.
-std::array<std::uint32_t, 4> draw(std::uint64_t seed, Stream stream, std::uint64_t a, std::uint64_t b);
+// The same, with a counter made of what is drawn for: the stream and two numbers (epoch and sample;
+// step and element; ...). The counter's words are { b low, b high, a low, stream << 24 | a high },
+// so distinct (stream, a < 2^56, b) never share one.
+std::array<std::uint32_t, 4> draw(std::uint64_t seed, Stream stream, std::uint64_t a,
+                                  std::uint64_t b);
 
 // Uniform in [0, 1) from 32 bits, exact in double.
 inline double unit(std::uint32_t bits) { return bits * 0x1p-32; }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoded, augmented micro-batches, ahead of the trainer. No torch here: plain bytes that the trainer wraps.
+// Decoded, augmented micro-batches, ahead of the trainer. No torch here: plain bytes that the
+// trainer wraps.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "config/config.hpp"
+#include "data/augment.hpp"
+#include "data/sampler.hpp"
 #include "trireme/dataset.hpp"
 
 namespace trireme {
@@ -15,67 +19,37 @@ namespace trireme {
 struct HostBatch {
   std::int64_t samples = 0;
   std::vector<std::int64_t> sample_ids;  // [row]
-  // Images: float32 (N, H, W, C) where channels_last, else (N, C, H, W): augmented, scaled to [0, 1], normalised.
-  // Others: as the data set gives them, (N, input_shape...).
+  // Images: float32 (N, H, W, C) where channels_last, else (N, C, H, W): augmented, scaled to [0,
+  // 1], normalised. Others: as the data set gives them, (N, input_shape...).
   std::vector<std::byte> input;
-  std::vector<std::byte> target;  // (N, target_shape...) of target_dtype
+  std::vector<std::byte>
+      target;  // (N, target_shape...) of target_dtype; class and token ids are in range
 };
 
-// Which samples one rank takes, in which micro-batches: pure functions of (seed, epoch, step), so the state of the input
-// is a cursor. World size changes only who takes a sample.
-struct SamplerOptions {
-  std::int64_t num_samples = 0;
-  std::int64_t global_batch = 0;
-  std::int64_t micro_batch = 0;  // 0: the rank's whole share
-  std::uint64_t seed = 0;
-  bool shuffle = true;
-  bool drop_last = false;
-  int rank = 0;
-  int world_size = 1;
-};
-
-class Sampler {
- public:
-  explicit Sampler(const SamplerOptions& options);  // DataError where drop_last leaves no step
-  std::int64_t steps_per_epoch() const;
-  // Samples of the global batch of step `step` (0-based over the whole run), over all ranks.
-  std::int64_t global_samples(std::int64_t step) const;
-  // This rank's sample ids at that step, micro-batch by micro-batch; may be empty when there are fewer samples than ranks.
-  // Rank r takes rows [r * n / world, (r + 1) * n / world) of the n rows of the global batch.
-  std::vector<std::vector<std::int64_t>> micro_batches(std::int64_t step) const;
-
- private:
-  SamplerOptions options_;
-  // The order of the epoch last asked for.
-  mutable std::int64_t order_epoch_ = -1;
-  mutable std::vector<std::int64_t> order_;
-};
-
-struct AugmentOptions {
-  std::vector<double> mean, std;  // [channel]; empty: 0 and 1
-  std::string flip = "none";      // none | random | alternate
-  std::int64_t crop_padding = 0;
-  std::string crop_fill = "zero";
-  bool channels_last = false;
-  std::uint64_t seed = 0;
-};
-
-// Yields the micro-batches of steps first_step .. end_step-1 of one rank in order, decoded by `workers` threads at most
-// `prefetch` micro-batches ahead. The result does not depend on either number. An exception in a worker is thrown by the
-// next() that would have returned its batch. Not thread-safe.
+// Yields the micro-batches of steps first_step .. end_step-1 of one rank in order, decoded by
+// `workers` threads at most `prefetch` micro-batches ahead; several threads share one micro-batch.
+// The result does not depend on either number. Not thread-safe.
 class Loader {
  public:
   struct Settings {
     AugmentOptions augment;
-    std::int64_t workers = 1;
-    std::int64_t prefetch = 2;
+    std::int64_t workers = 1;   // >= 1
+    std::int64_t prefetch = 2;  // >= 1
   };
+  // ConfigError where the settings do not fit the data set (see Augmenter).
   Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, Settings settings,
          std::int64_t first_step, std::int64_t end_step);
-  ~Loader();  // stops the workers
+  ~Loader();  // stops the workers: waits for the few samples that they are decoding, not for whole
+              // batches
 
-  // The next micro-batch. A step in which this rank has none is skipped: ask sampler.micro_batches for the count.
+  // The next micro-batch; waits until it is decoded. A step in which this rank has none is skipped:
+  // ask sampler.micro_batches for the count. Asking for more than there are is an InternalError.
+  // Throws what decoding threw: DataError that names the sample, for the first bad row of the
+  // micro-batch. That micro-batch is then lost, and the next call goes on with the one after it.
   HostBatch next();
+  // Gives a batch's memory back for later ones. Optional; it saves zeroing and page faults of some
+  // MB a step.
+  void recycle(HostBatch batch);
   // How long next() has waited so far.
   double waited_ms() const;
 
@@ -84,17 +58,22 @@ class Loader {
   std::unique_ptr<State> state_;
 };
 
-// `samples` in order, without augmentation (images normalised only): for evaluation and Model::init_from_samples.
+// `samples` in order, without augmentation (images normalised only, flip and crop of the options
+// are ignored): for evaluation and Model::init_from_samples. DataError that names the sample;
+// ConfigError as the Loader's.
 HostBatch read_batch(const Dataset& dataset, std::span<const std::int64_t> samples,
                      const AugmentOptions& normalise);
 
 // The part of a data set with these indices.
-std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> whole, std::vector<std::int64_t> indices);
+std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> whole,
+                                      std::vector<std::int64_t> indices);
 
 // Validation split: which indices are held out (chosen by seed, sorted) and which stay (sorted).
 struct HeldOut {
   std::vector<std::int64_t> train, validation;
 };
+// Holds out round(fraction * num_samples), but at least one and not all; none for fraction 0.
+// DataError where a fraction is asked of fewer than two samples.
 HeldOut hold_out(std::int64_t num_samples, double fraction, std::uint64_t seed);
 
 }  // namespace trireme
