@@ -39,13 +39,20 @@ stage() {
 
 stage_done() { echo "    $((SECONDS - stage_start)) s"; }
 
-# run_logged LOG COMMAND...: keeps the output in LOG, gives a sign of life every 15 s, shows the end of LOG on failure. The
-# command stays in the foreground, so that an interrupt reaches it; the ticker ends by itself if this script is killed.
+# A sign of life every 15 s. It holds no lock, and ends by itself when this script is gone.
+tick() {
+  trap - ERR EXIT
+  if [[ ${lock:-} ]]; then exec {lock}>&-; fi
+  while sleep 15 >/dev/null && kill -0 $$; do echo "    ... $((SECONDS - $1)) s"; done
+}
+
+# run_logged LOG COMMAND...: keeps the output in LOG and shows the end of it on failure. The command stays in the foreground,
+# so that an interrupt reaches it.
 run_logged() {
   local log=$1 start=$SECONDS code=0
   shift
   mkdir -p "$(dirname "$log")"
-  (trap - ERR EXIT; while sleep 15 && kill -0 $$; do echo "    ... $((SECONDS - start)) s"; done) 2>/dev/null &
+  tick "$start" 2>/dev/null &
   ticker=$!
   "$@" >"$log" 2>&1 || code=$?
   stop_ticker
