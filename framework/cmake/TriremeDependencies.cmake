@@ -21,6 +21,10 @@ endif()
 # Warnings and sanitizers: for our own targets only, never exported.
 add_library(trireme_flags INTERFACE)
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC bug 105651: false alarms inside std::string's operator+.
+  target_compile_options(trireme_flags INTERFACE -Wno-restrict -Wno-stringop-overflow)
+endif()
 if(TRIREME_WERROR)
   target_compile_options(trireme_flags INTERFACE -Werror)
 endif()

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/gradient_sync.hpp"
+
+#include <algorithm>
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "trireme/error.hpp"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+class GradientSync::Hook : public torch::autograd::FunctionPostHook {
+ public:
+  Hook(std::shared_ptr<GradientSync*> sync, std::size_t parameter)
+      : sync_(std::move(sync)), parameter_(parameter) {}
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                            const torch::autograd::variable_list& /*inputs*/) override {
+    if (*sync_ != nullptr) (*sync_)->on_gradient(parameter_);
+    return outputs;
+  }
+
+ private:
+  std::shared_ptr<GradientSync*> sync_;
+  std::size_t parameter_;
+};
+
+double StepCommunication::overlapped_share() const {
+  std::size_t done = 0, all = 0;
+  for (const BucketTiming& bucket : buckets) {
+    all += bucket.size_bytes;
+    if (bucket.completed <= backward_returned) done += bucket.size_bytes;
+  }
+  return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
+}
+
+GradientSync::GradientSync(FlatParameters& flat, Communicator& communicator)
+    : flat_(flat),
+      communicator_(communicator),
+      self_(std::make_shared<GradientSync*>(this)),
+      bucket_of_(flat.parameters().size()),
+      expected_(flat.parameters().size(), 0),
+      fired_(flat.parameters().size(), 0),
+      missing_(flat.plan().buckets.size(), 0) {
+  const auto& buckets = flat_.plan().buckets;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    for (const PlanItem& item : buckets[b].items) bucket_of_[static_cast<std::size_t>(item.parameter)] = b;
+  }
+  for (std::size_t p = 0; p < flat_.parameters().size(); ++p) {
+    auto accumulator = torch::autograd::impl::grad_accumulator(flat_.parameters()[p].tensor);
+    TRIREME_ASSERT(accumulator != nullptr, "'" + flat_.parameters()[p].name + "' takes no gradient");
+    accumulator->add_post_hook(std::make_unique<Hook>(self_, p));
+    accumulators_.push_back(std::move(accumulator));
+  }
+}
+
+GradientSync::~GradientSync() { *self_ = nullptr; }
+
+void GradientSync::begin_step() {
+  flat_.zero_gradients();
+  requests_.clear();
+  last_backward_ = false;
+  timing_ = {};
+  timing_.buckets.resize(flat_.plan().buckets.size());
+}
+
+void GradientSync::expect_last_backward() {
+  last_backward_ = true;
+  fired_.assign(fired_.size(), 0);
+  for (std::size_t b = 0; b < missing_.size(); ++b) missing_[b] = flat_.plan().buckets[b].items.size();
+}
+
+void GradientSync::on_gradient(std::size_t parameter) {
+  if (!last_backward_) return;
+  const std::size_t bucket = bucket_of_[parameter];
+  if (bucket < requests_.size()) {
+    throw CommError("the gradient of '" + flat_.parameters()[parameter].name + "' changed after it was reduced: it arrived " +
+                    std::to_string(fired_[parameter] + 1) + " times in this backward pass, " +
+                    std::to_string(expected_[parameter]) +
+                    " times in the first; a model must use a parameter equally often in every step");
+  }
+  ++fired_[parameter];
+  if (!counted_ || fired_[parameter] != expected_[parameter]) return;
+  --missing_[bucket];
+  post_ready_buckets();
+}
+
+void GradientSync::post_ready_buckets() {
+  while (requests_.size() < missing_.size() && missing_[requests_.size()] == 0) post(requests_.size());
+}
+
+void GradientSync::post(std::size_t bucket) {
+  timing_.buckets[bucket].posted = Clock::now();
+  timing_.buckets[bucket].size_bytes = flat_.gradients(bucket).nbytes();
+  requests_.push_back(communicator_.reduce_scatter(span_of(flat_.gradients(bucket)),
+                                                   flat_.plan().buckets[bucket].shard_offsets));
+}
+
+void GradientSync::finish_step() {
+  timing_.backward_returned = Clock::now();
+  if (!counted_ && last_backward_) {
+    std::transform(fired_.begin(), fired_.end(), expected_.begin(), [](int n) { return std::max(n, 1); });
+    counted_ = true;
+  }
+  while (requests_.size() < missing_.size()) post(requests_.size());
+  for (std::size_t b = 0; b < requests_.size(); ++b) {
+    requests_[b].wait();
+    timing_.buckets[b].completed = requests_[b].completed_at();
+  }
+  requests_.clear();
+  last_backward_ = false;
+  timing_.exposed_ms = std::chrono::duration<double, std::milli>(Clock::now() - timing_.backward_returned).count();
+}
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums gradients over ranks while backward still runs.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "parallel/flat_parameters.hpp"
+#include "trireme/communicator.hpp"
+
+namespace trireme {
+
+// When one bucket's reduction was posted and done, in the last step.
+struct BucketTiming {
+  std::size_t size_bytes = 0;
+  std::chrono::steady_clock::time_point posted, completed;
+};
+
+struct StepCommunication {
+  std::vector<BucketTiming> buckets;                      // [bucket]
+  std::chrono::steady_clock::time_point backward_returned;
+  double exposed_ms = 0;                                  // finish_step() waited this long
+
+  // Share of bytes whose reduction was complete when backward returned; 0 where there are none.
+  double overlapped_share() const;
+};
+
+// Note [When a bucket is ready]
+// A gradient accumulator fires once for a plain parameter, but several times when re-entrant checkpoints share it, and
+// not at all for an unused one. How often each fires is counted in the first step, in which every reduction waits for the
+// end of backward; from then on a bucket is posted as soon as all of its parameters have fired that often (once, those
+// that the first step did not use: their bucket, and those after it, are posted after backward in steps without them).
+// Buckets are
+// posted in plan order on every rank, whatever the order in which they fill, so a rank whose graph differs (no samples in
+// this step, a branch not taken) posts late but never in another order. A gradient that arrives after its bucket was
+// posted cannot be saved any more: that is an error that names the parameter.
+
+// One step is begin_step(), then for each micro-batch forward and backward, the last of them after expect_last_backward(),
+// then finish_step(). Accumulation over the micro-batches before needs no communication. Not thread-safe; hooks run in the
+// thread that calls backward.
+class GradientSync {
+ public:
+  // `flat` and `communicator` must outlive this; nothing else may use the communicator between begin and finish.
+  GradientSync(FlatParameters& flat, Communicator& communicator);
+  ~GradientSync();
+  GradientSync(const GradientSync&) = delete;
+  GradientSync& operator=(const GradientSync&) = delete;
+
+  void begin_step();            // gradients become zero
+  void expect_last_backward();  // from here on full buckets are posted
+  // Collective. Posts what is left and waits. Afterwards this rank's shard of each bucket's gradients holds the sum over
+  // ranks; the rest of the gradients is unspecified.
+  void finish_step();
+
+  const StepCommunication& last_step() const { return timing_; }
+
+ private:
+  class Hook;
+  void on_gradient(std::size_t parameter);
+  void post_ready_buckets();
+  void post(std::size_t bucket);
+
+  FlatParameters& flat_;
+  Communicator& communicator_;
+  std::vector<std::shared_ptr<void>> accumulators_;  // kept alive: autograd holds them weakly
+  std::shared_ptr<GradientSync*> self_;              // what hooks hold; null once this is gone
+  std::vector<std::size_t> bucket_of_;               // [parameter]
+  std::vector<int> expected_;                        // [parameter] firings a backward, from the first step
+  std::vector<int> fired_;                           // [parameter] in this backward
+  std::vector<std::size_t> missing_;                 // [bucket] parameters that have not fired as expected
+  std::vector<Request> requests_;                    // [posted bucket]
+  bool last_backward_ = false, counted_ = false;
+  StepCommunication timing_;
+};
+
+}  // namespace trireme

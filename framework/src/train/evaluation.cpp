@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/evaluation.hpp"
+
+#include <array>
+#include <chrono>
+
+#include <torch/nn/functional/padding.h>
+#include <torch/types.h>
+
+namespace trireme {
+namespace {
+
+at::Tensor mirrored_mean(Model& model, const at::Tensor& input) {
+  return (model.forward(input) + model.forward(input.flip(-1))) / 2;
+}
+
+}  // namespace
+
+at::Tensor forward_views(Model& model, const at::Tensor& input, const std::string& views) {
+  if (views == "single") return model.forward(input);
+  const at::Tensor centre = mirrored_mean(model, input);
+  if (views == "mirror") return centre;
+  const std::int64_t height = input.size(2), width = input.size(3);
+  const at::Tensor padded = torch::nn::functional::pad(
+      input, torch::nn::functional::PadFuncOptions({1, 1, 1, 1}).mode(torch::kReflect));
+  const auto crop = [&](std::int64_t offset) {
+    return padded.narrow(2, offset, height).narrow(3, offset, width).contiguous(input.suggest_memory_format());
+  };
+  return 0.5 * centre + 0.25 * mirrored_mean(model, crop(0)) + 0.25 * mirrored_mean(model, crop(2));
+}
+
+EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat& format,
+                          std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options,
+                          Communicator& communicator) {
+  const auto start = std::chrono::steady_clock::now();
+  const torch::NoGradGuard no_grad;
+  const Sampler sampler({.num_samples = dataset->size(),
+                         .global_batch = options.batch * communicator.size(),
+                         .shuffle = false,
+                         .rank = communicator.rank(),
+                         .world_size = communicator.size()});
+  AugmentOptions plain = format.augment;
+  plain.flip = "none";
+  plain.crop_padding = 0;
+  Loader loader(dataset, sampler, {.augment = plain, .workers = options.workers, .prefetch = options.prefetch}, 0,
+                sampler.steps_per_epoch());
+  std::array<double, 3> sums{};  // loss, metric, samples
+  replica.model->eval();
+  for (std::int64_t step = 0; step < sampler.steps_per_epoch(); ++step) {
+    for (std::size_t m = 0; m < sampler.micro_batches(step).size(); ++m) {
+      const TensorBatch batch = to_tensors(loader.next(), format);
+      const at::Tensor output = forward_views(*replica.model, batch.input, options.views);
+      sums[0] += task.loss(output, batch.target).item<double>();
+      sums[1] += task.metric(output, batch.target).item<double>();
+      sums[2] += static_cast<double>(batch.samples);
+    }
+  }
+  replica.model->train();
+  communicator.all_reduce({sums.data(), sums.size(), DType::kF64}).wait();
+  const double terms = sums[2] * static_cast<double>(format.spec.targets_per_sample());
+  return {.loss = sums[0] / terms,
+          .metric = sums[1] / terms,
+          .samples = static_cast<std::int64_t>(sums[2]),
+          .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+}
+
+}  // namespace trireme

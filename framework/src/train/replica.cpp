@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/replica.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+#include <torch/nn/init.h>
+#include <torch/utils.h>
+
+#include "comm/agree.hpp"
+#include "comm/shared_error.hpp"
+#include "data/loader.hpp"
+
+namespace trireme {
+namespace {
+
+std::vector<NamedTensor> unique_tensors(const torch::OrderedDict<std::string, torch::Tensor>& dict) {
+  std::vector<NamedTensor> tensors;
+  std::set<const void*> seen;
+  for (const auto& item : dict) {
+    if (item.value().defined() && seen.insert(item.value().unsafeGetTensorImpl()).second) {
+      tensors.push_back({item.key(), item.value()});
+    }
+  }
+  return tensors;
+}
+
+// Weights of two and more dimensions get the named distribution; biases and norms keep torch's start.
+void initialise(Model& model, const ModelConfig& config) {
+  if (config.init == "default") return;
+  for (auto& parameter : model.parameters()) {
+    if (parameter.dim() < 2 || !parameter.requires_grad()) continue;
+    if (config.init == "xavier_uniform") torch::nn::init::xavier_uniform_(parameter);
+    if (config.init == "kaiming_normal") torch::nn::init::kaiming_normal_(parameter, 0, torch::kFanOut, torch::kReLU);
+    if (config.init == "normal") torch::nn::init::normal_(parameter, 0, config.init_std);
+  }
+}
+
+std::shared_ptr<Model> build_seeded(const Config& config, const ModelEntry& entry, const DatasetSpec& data) {
+  static std::mutex generator;  // see Note [The default generator]
+  const std::lock_guard lock(generator);
+  torch::manual_seed(static_cast<std::uint64_t>(config.run.seed));
+  std::shared_ptr<Model> model = entry.make(config.model.options, data);
+  TRIREME_ASSERT(model != nullptr, "model '" + entry.name + "' made nothing");
+  initialise(*model, config.model);
+  return model;
+}
+
+// As PyTorch's Module.to(memory_format=channels_last): four-dimensional parameters only.
+void use_channels_last(Model& model) {
+  for (auto& parameter : model.parameters()) {
+    if (parameter.dim() == 4) parameter.set_data(parameter.data().contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
+void sort_parameters(Replica& replica, const OptimizerConfig& config) {
+  const std::vector<NamedTensor> all = unique_tensors(replica.model->named_parameters());
+  std::vector<std::string> names;
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const NamedTensor& parameter : all) {
+    names.push_back(parameter.name);
+    shapes.push_back(parameter.tensor.sizes().vec());
+  }
+  ResolvedGroups resolved = resolve_groups(config, names, shapes);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const int group = resolved.group_of[i];
+    if (!all[i].tensor.requires_grad() || resolved.groups[static_cast<std::size_t>(group)].frozen) {
+      all[i].tensor.set_requires_grad(false);
+      replica.frozen.push_back(all[i]);
+    } else {
+      replica.trained.push_back(all[i]);
+      replica.group_of.push_back(group);
+    }
+  }
+  replica.groups = std::move(resolved.groups);
+  replica.buffers = unique_tensors(replica.model->named_buffers());
+}
+
+std::vector<std::string> describe(const Replica& replica) {
+  std::vector<std::string> lines;
+  const auto add = [&](const char* kind, const std::vector<NamedTensor>& tensors) {
+    for (const NamedTensor& t : tensors) {
+      std::ostringstream line;
+      line << kind << " '" << t.name << "' " << c10::toString(t.tensor.scalar_type()) << " " << t.tensor.sizes();
+      lines.push_back(line.str());
+    }
+  };
+  add("parameter", replica.trained);
+  add("frozen parameter", replica.frozen);
+  add("buffer", replica.buffers);
+  return lines;
+}
+
+void show_first_samples(Model& model, const Dataset& train, const InputFormat& format) {
+  const std::int64_t wanted = std::min(model.num_init_samples(), train.size());
+  if (wanted <= 0) return;
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(wanted));
+  std::iota(ids.begin(), ids.end(), 0);
+  const torch::NoGradGuard no_grad;
+  model.init_from_samples(to_tensors(read_batch(train, ids, format.augment), format).input);
+}
+
+}  // namespace
+
+std::int64_t Replica::num_trained() const {
+  return std::accumulate(trained.begin(), trained.end(), std::int64_t{0},
+                         [](std::int64_t n, const NamedTensor& p) { return n + p.tensor.numel(); });
+}
+
+std::vector<PlanParameter> Replica::plan_parameters() const {
+  std::vector<std::unique_ptr<Optimizer>> rules;
+  for (const ParameterGroup& group : groups) rules.push_back(make_optimizer(group.settings));
+  std::vector<PlanParameter> parameters;
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    const Optimizer& rule = *rules[static_cast<std::size_t>(group_of[i])];
+    const at::Tensor& tensor = trained[i].tensor;
+    parameters.push_back({.name = trained[i].name,
+                          .numel = tensor.numel(),
+                          .dtype = dtype_of(tensor),
+                          .group = group_of[i],
+                          .whole = rule.needs_whole_parameters(),
+                          .cost = rule.cost(tensor.sizes().vec())});
+  }
+  return parameters;
+}
+
+Replica make_replica(const Config& config, const ModelEntry& entry, const DatasetSpec& data) {
+  Replica replica;
+  replica.model = build_seeded(config, entry, data);
+  replica.model->to(precision_of(config.train.precision));
+  if (config.model.channels_last) use_channels_last(*replica.model);
+  sort_parameters(replica, config.optimizer);
+  if (replica.trained.empty()) {
+    throw ConfigError("model '" + config.model.name + "' has no parameter left to train: check the frozen groups");
+  }
+  return replica;
+}
+
+void start_equal(Replica& replica, const Dataset& train, const InputFormat& format, Communicator& communicator) {
+  collectively(communicator, [&] {
+    if (communicator.rank() == 0) show_first_samples(*replica.model, train, format);
+  });
+  require_equal(communicator, "the model's parameters", describe(replica));
+  for (const auto* tensors : {&replica.trained, &replica.frozen, &replica.buffers}) {
+    for (const NamedTensor& tensor : *tensors) broadcast_values(tensor.tensor, communicator);
+  }
+}
+
+void bind_dropout(Model& model, const ForwardContext& context) {
+  std::uint64_t layer = 0;
+  for (const auto& module : model.modules()) {
+    if (auto* dropout = dynamic_cast<Dropout*>(module.get())) dropout->bind(&context, layer++);
+  }
+}
+
+}  // namespace trireme

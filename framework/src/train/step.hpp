@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// One optimizer step: from micro-batches to new parameters on all ranks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "config/config.hpp"
+#include "data/loader.hpp"
+#include "observe/observer.hpp"
+#include "optim/schedule.hpp"
+#include "parallel/buffer_average.hpp"
+#include "parallel/gradient_sync.hpp"
+#include "parallel/sharded_update.hpp"
+#include "train/replica.hpp"
+
+namespace trireme {
+
+struct StepOutcome {
+  StepEvent event;
+  bool stop = false;  // some rank was asked to stop: agreed by all ranks
+};
+
+class TrainingStep {
+ public:
+  // gradients and control: the same ranks; nobody else may use `gradients`. All referenced objects must outlive this.
+  TrainingStep(const Config& config, Replica& replica, const Task& task, InputFormat format, const Sampler& sampler,
+               std::int64_t total_steps, Communicator& gradients, Communicator& control);
+
+  // Collective. step: 0-based. stop: whether this rank was asked to stop.
+  // Throws NumericsError on all ranks, before any parameter has changed, where a loss or the gradient is not finite.
+  StepOutcome run(std::int64_t step, Loader& loader, bool stop);
+
+  const GradientSync& sync() const { return sync_; }
+  FlatParameters& flat() { return flat_; }
+  ShardedUpdate& update() { return update_; }
+
+ private:
+  struct Sums {  // of one step, over the ranks once agreed
+    double loss = 0, metric = 0, squares = 0, not_finite = 0, stop = 0;
+  };
+  void accumulate(TensorBatch batch, double terms, bool last, double weight, Sums& sums);
+  Sums agree(Sums local) const;
+  void report_not_finite(std::int64_t step, const Sums& local, const Sums& all) const;
+  std::vector<double> rates(std::int64_t step) const;  // [group]
+
+  const Config& config_;
+  Replica& replica_;
+  const Task& task_;
+  InputFormat format_;
+  const Sampler& sampler_;
+  Communicator& control_;
+  int rank_;
+  ForwardContext context_;
+  FlatParameters flat_;
+  GradientSync sync_;
+  BufferAverage buffers_;
+  ShardedUpdate update_;
+  Schedule schedule_;                   // of optimizer.lr
+  std::vector<Schedule> schedules_;     // [group]
+  std::vector<std::int64_t> bad_samples_;  // of this rank's micro-batches whose loss was not finite
+};
+
+}  // namespace trireme

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/trainer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "checkpoint/archive.hpp"
+#include "comm/shared_error.hpp"
+#include "config/read.hpp"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kLargestEvaluationBatch = 500;
+
+std::int64_t evaluation_batch(const TrainConfig& config, int world_size) {
+  if (config.eval_batch > 0) return config.eval_batch;
+  const std::int64_t share = (config.global_batch + world_size - 1) / world_size;
+  return std::min(share, kLargestEvaluationBatch);
+}
+
+std::int64_t rounded_steps(double epochs, std::int64_t steps_per_epoch) {
+  const double steps = std::round(epochs * static_cast<double>(steps_per_epoch));
+  return steps < 9e18 ? static_cast<std::int64_t>(steps) : std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace
+
+SamplerOptions sampler_options(const Config& config, std::int64_t train_samples, const Communicator& communicator) {
+  return {.num_samples = train_samples,
+          .global_batch = config.train.global_batch,
+          .micro_batch = config.train.micro_batch,
+          .seed = static_cast<std::uint64_t>(config.run.seed),
+          .shuffle = config.data.shuffle,
+          .drop_last = config.data.drop_last,
+          .rank = communicator.rank(),
+          .world_size = communicator.size()};
+}
+
+RunLength run_length(const Config& config, std::int64_t train_samples) {
+  const Sampler sampler({.num_samples = train_samples,
+                         .global_batch = config.train.global_batch,
+                         .drop_last = config.data.drop_last});
+  RunLength length{.steps_per_epoch = sampler.steps_per_epoch(), .total_steps = config.train.max_steps};
+  if (config.train.epochs > 0) {
+    const std::int64_t steps = std::max<std::int64_t>(1, rounded_steps(config.train.epochs, length.steps_per_epoch));
+    length.total_steps = length.total_steps > 0 ? std::min(length.total_steps, steps) : steps;
+  }
+  return length;
+}
+
+Trainer::Trainer(TrainerParts parts)
+    : parts_(std::move(parts)),
+      sampler_(sampler_options(parts_.config, parts_.data.train->size(), parts_.gradients)),
+      length_(run_length(parts_.config, parts_.data.train->size())),
+      step_(parts_.config, parts_.replica, parts_.task, parts_.format, sampler_, length_.total_steps,
+            parts_.gradients, parts_.control) {
+  parts_.replica.model->train();
+}
+
+StateDocument Trainer::restore(const std::filesystem::path& checkpoint) {
+  const StateDocument document =
+      restore_snapshot(checkpoint, parts_.replica, &step_.update(), parts_.control);
+  state_ = document.state;
+  saved_step_ = state_.step;
+  return document;
+}
+
+EndEvent Trainer::run() {
+  const auto start = std::chrono::steady_clock::now();
+  parts_.observer.on_start({.step = state_.step,
+                            .total_steps = length_.total_steps,
+                            .steps_per_epoch = length_.steps_per_epoch,
+                            .world_size = parts_.control.size(),
+                            .parameters = parts_.replica.num_trained(),
+                            .train_samples = parts_.data.train->size()});
+  Loader loader(parts_.data.train, sampler_,
+                {.augment = parts_.format.augment,
+                 .workers = parts_.config.data.workers,
+                 .prefetch = parts_.config.data.prefetch},
+                state_.step, std::max(state_.step, length_.total_steps));
+  EndEvent end{.status = "finished"};
+  double samples = 0, step_ms = 0;
+  while (state_.step < length_.total_steps && end.status == "finished" && !out_of_patience()) {
+    const StepOutcome outcome = step_.run(state_.step, loader, parts_.stop_requested());
+    state_.step = outcome.event.step;
+    samples += static_cast<double>(outcome.event.samples);
+    step_ms += outcome.event.step_ms;
+    parts_.observer.on_step(outcome.event);
+    evaluate_if_due();
+    if (outcome.stop && state_.step < length_.total_steps) end.status = "stopped";
+    save_if_due(end.status == "stopped" || state_.step >= length_.total_steps || out_of_patience());
+  }
+  if (end.status == "finished" && out_of_patience()) end.status = "early_stop";
+  end.steps = state_.step;
+  end.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  end.samples_per_s = step_ms > 0 ? 1e3 * samples / step_ms : 0;
+  parts_.observer.on_end(end);
+  return end;
+}
+
+void Trainer::evaluate_if_due() {
+  new_best_ = false;
+  const bool last = state_.step >= length_.total_steps;
+  const std::int64_t every =
+      std::max<std::int64_t>(1, rounded_steps(parts_.config.train.eval_every_epochs, length_.steps_per_epoch));
+  const bool due = last || (parts_.config.train.eval_every_epochs > 0 && state_.step % every == 0);
+  if (!due) return;
+  if (parts_.data.validation != nullptr) {
+    EvalEvent event = evaluate_on("validation", parts_.data.validation);
+    judge(event);
+    parts_.observer.on_eval(event);
+  }
+  const bool test_now = parts_.data.validation == nullptr || last || out_of_patience();
+  if (parts_.data.test != nullptr && test_now) parts_.observer.on_eval(evaluate_on("test", parts_.data.test));
+}
+
+EvalEvent Trainer::evaluate_on(const std::string& split, std::shared_ptr<const Dataset> dataset) {
+  const EvaluationResult result =
+      evaluate(parts_.replica, parts_.task, parts_.format, std::move(dataset),
+               {.batch = evaluation_batch(parts_.config.train, parts_.control.size()),
+                .views = parts_.config.train.eval_views,
+                .workers = parts_.config.data.workers,
+                .prefetch = parts_.config.data.prefetch},
+               parts_.control);
+  return {.step = state_.step,
+          .epoch = static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch),
+          .split = split,
+          .loss = result.loss,
+          .metric = result.metric,
+          .samples = result.samples,
+          .seconds = result.seconds};
+}
+
+void Trainer::judge(EvalEvent& event) {
+  const bool higher = parts_.task.metric_higher_is_better;
+  event.best = !state_.best_metric ||
+               (higher ? event.metric > *state_.best_metric : event.metric < *state_.best_metric);
+  new_best_ = event.best;
+  state_.evaluations_without_best = event.best ? 0 : state_.evaluations_without_best + 1;
+  if (!event.best) return;
+  state_.best_metric = event.metric;
+  state_.best_step = event.step;
+}
+
+bool Trainer::out_of_patience() const {
+  return parts_.config.train.patience > 0 && state_.evaluations_without_best >= parts_.config.train.patience;
+}
+
+void Trainer::save_if_due(bool must) {
+  const std::int64_t every = parts_.config.checkpoint.every_steps;
+  const bool due = must || new_best_ || (every > 0 && state_.step % every == 0);
+  if (!due || parts_.checkpoints.empty() || saved_step_ == state_.step) return;
+  const StateDocument document{
+      .state = state_,
+      .epoch = static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch),
+      .world_size = parts_.control.size(),
+      .config = dump_config(parts_.config),
+      .environment = parts_.environment};
+  const CheckpointEvent event =
+      save_snapshot(parts_.checkpoints, document, parts_.replica, step_.update(), parts_.control);
+  saved_step_ = state_.step;
+  collectively(parts_.control, [&] {
+    if (parts_.control.rank() != 0) return;
+    if (new_best_) mark_best(parts_.checkpoints, state_.step);
+    rotate_checkpoints(parts_.checkpoints, parts_.config.checkpoint.keep);
+  });
+  parts_.observer.on_checkpoint(event);
+}
+
+}  // namespace trireme

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "train/evaluation.hpp"
+#include "train/snapshot.hpp"
+#include "train/step.hpp"
+#include "train/training_state.hpp"
+
+namespace trireme {
+
+struct TrainerData {
+  std::shared_ptr<const Dataset> train;       // without what validation holds out
+  std::shared_ptr<const Dataset> validation;  // null: none is held out
+  std::shared_ptr<const Dataset> test;        // null: there is none
+};
+
+// All references must outlive the trainer.
+struct TrainerParts {
+  const Config& config;
+  Communicator& gradients;  // nobody else uses it
+  Communicator& control;    // the same ranks
+  Replica& replica;
+  const Task& task;
+  InputFormat format;
+  TrainerData data;
+  Observer& observer;                   // on ranks other than 0 one that does nothing
+  std::filesystem::path checkpoints;    // the folder; empty: none are written
+  std::string environment;              // JSON object text for checkpoints
+  std::function<bool()> stop_requested;  // asked once a step on every rank
+};
+
+// How long a run is. ConfigError where it has no step.
+struct RunLength {
+  std::int64_t steps_per_epoch = 0, total_steps = 0;
+};
+RunLength run_length(const Config& config, std::int64_t train_samples);
+
+// The sampler options of training for one rank.
+SamplerOptions sampler_options(const Config& config, std::int64_t train_samples, const Communicator& communicator);
+
+class Trainer {
+ public:
+  explicit Trainer(TrainerParts parts);  // collective
+
+  // Collective; before run(). Goes on from this checkpoint instead of step 0.
+  StateDocument restore(const std::filesystem::path& checkpoint);
+  // Collective. Trains to the end, an early stop, or a request to stop; evaluates and saves on the way.
+  // Throws NumericsError, DataError, CheckpointError, CommError.
+  EndEvent run();
+
+  const TrainingState& state() const { return state_; }
+  TrainingStep& step() { return step_; }
+
+ private:
+  void evaluate_if_due();
+  EvalEvent evaluate_on(const std::string& split, std::shared_ptr<const Dataset> dataset);
+  void judge(EvalEvent& event);
+  void save_if_due(bool must);
+  bool out_of_patience() const;
+
+  TrainerParts parts_;
+  Sampler sampler_;
+  RunLength length_;
+  TrainingStep step_;
+  TrainingState state_;
+  bool new_best_ = false;           // the last evaluation was the best so far
+  std::int64_t saved_step_ = -1;
+};
+
+}  // namespace trireme
