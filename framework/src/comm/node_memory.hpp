@@ -43,9 +43,9 @@ class NodeWriter {
 // Collective over `node`, the ranks of one node (Communicator::split_by_node); blocking. Rank 0
 // calls `fill`, the others wait for it and map what it made; only rank 0 needs to know the size.
 // The memory has no name: nothing stays behind, even after kill -9.
-// Where fill throws, no rank hangs: rank 0 rethrows the error, the others throw a DataError
-// (where it was one) or a CommError of the same text. A rank that cannot map the memory makes
-// all throw CommError. Beware of the time-out of `node`: it has to cover the filling.
+// Where fill throws, or a rank cannot map the memory, no rank hangs: all throw a SharedError
+// (shared_error.hpp) with the code and text of the error. Beware of the time-out of `node`: it has
+// to cover the filling.
 std::shared_ptr<const NodeBytes> share_on_node(Communicator& node,
                                                const std::function<void(NodeWriter&)>& fill);
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A batch of point-to-point messages in flight. Internal to the MPI communicator; progress thread
+// only.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace trireme {
+
+// Where an operation's messages go.
+struct Route {
+  MPI_Comm comm = MPI_COMM_NULL;
+  std::shared_ptr<const std::vector<int>> members;  // [rank in the group] -> rank in comm
+  int tag = 0;
+  std::size_t max_message_bytes = 0;
+};
+
+class Messages {
+ public:
+  enum class Progress { kNone, kSome, kAll };
+
+  explicit Messages(Route route) : route_(std::move(route)) {}
+
+  // Start at once. The memory stays untouched until poll() returns kAll. Messages between two ranks
+  // arrive in the order in which they were sent. Nothing travels for 0 bytes; see signal().
+  void send(int rank, const std::byte* data, std::size_t size_bytes);
+  void receive(int rank, std::byte* data, std::size_t size_bytes);
+  // An empty message to `rank`, and one from it.
+  void signal(int rank);
+
+  // Throws CommError where MPI fails or a message has another length than was expected.
+  Progress poll();
+  // Of messages that are not complete: the other ranks, each once, ascending.
+  std::vector<int> pending_ranks() const;
+
+ private:
+  struct Message {
+    int rank;
+    int receive_bytes;  // -1: a send
+  };
+
+  void start_send(int rank, const std::byte* data, int size_bytes);
+  void start_receive(int rank, std::byte* data, int size_bytes);
+  MPI_Request& add(int rank, int receive_bytes);
+  void check(const Message& message, const MPI_Status& status) const;
+  int comm_rank(int rank) const { return (*route_.members)[static_cast<std::size_t>(rank)]; }
+
+  const Route route_;
+  std::vector<MPI_Request> requests_;
+  std::vector<Message> messages_;  // [request]
+  std::vector<int> completed_;     // of the last poll
+  std::vector<MPI_Status> statuses_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/mpi.hpp"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <vector>
+
+#include "comm/mpi_call.hpp"
+#include "comm/mpi_communicator.hpp"
+#include "trireme/error.hpp"
+
+namespace trireme {
+namespace {
+
+// How many ranks `srun` started in this step; 1 outside of Slurm.
+long slurm_step_tasks() {
+  const char* text = std::getenv("SLURM_STEP_NUM_TASKS");
+  return text == nullptr ? 1 : std::strtol(text, nullptr, 10);
+}
+
+// mpirun's own daemons are a Slurm step, too, and its ranks inherit their variables.
+bool started_by_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
+
+std::string init(bool by_mpirun) {
+  int initialized = 0;
+  check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
+  TRIREME_ASSERT(initialized == 0, "there is one MpiEnvironment a process");
+  int provided = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  int size = 0;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  if (size == 1 && slurm_step_tasks() > 1 && !by_mpirun) {
+    throw EnvironmentError("srun started " + std::to_string(slurm_step_tasks()) +
+                           " tasks, but MPI sees a world of one rank in each of them; start with "
+                           "`srun --mpi=pmix ...` or with mpirun");
+  }
+  if (provided == MPI_THREAD_MULTIPLE) return "MPI_THREAD_MULTIPLE";
+  if (provided == MPI_THREAD_SERIALIZED) return "MPI_THREAD_SERIALIZED";
+  throw EnvironmentError("the MPI library offers no threads (below MPI_THREAD_SERIALIZED): " +
+                         MpiEnvironment::library_version() +
+                         "; use one that was built with thread support");
+}
+
+// [rank] -> lowest rank of its node
+std::vector<int> find_nodes(MPI_Comm comm, int rank, int size) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  int lowest = rank;
+  check_mpi(MPI_Bcast(&lowest, 1, MPI_INT, 0, node), "MPI_Bcast");
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+  std::vector<int> nodes(static_cast<std::size_t>(size));
+  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, nodes.data(), 1, MPI_INT, comm), "MPI_Allgather");
+  return nodes;
+}
+
+int tag_upper_bound(MPI_Comm comm) {
+  int* bound = nullptr;
+  int found = 0;
+  check_mpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&bound), &found),
+            "MPI_Comm_get_attr");
+  TRIREME_ASSERT(found != 0, "MPI_TAG_UB is always there");
+  return *bound;
+}
+
+std::string processor_name() {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> name = {};
+  int length = 0;
+  check_mpi(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
+  return std::string(name.data(), static_cast<std::size_t>(length));
+}
+
+void check_options(const MpiOptions& options) {
+  TRIREME_ASSERT(options.max_message_bytes > 0 && options.max_message_bytes <= INT_MAX,
+                 "max_message_bytes is what one MPI call can take");
+  TRIREME_ASSERT(options.max_in_flight > 0, "max_in_flight is at least 1");
+}
+
+}  // namespace
+
+struct MpiEnvironment::State {
+  std::string host;
+  std::string thread_level;
+  int rank = 0;
+  int size = 1;
+  std::shared_ptr<MpiLink> link;
+  std::atomic<bool> aborting = false;
+};
+
+bool MpiEnvironment::launched() {
+  for (const char* variable :
+       {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"}) {
+    if (std::getenv(variable) != nullptr) return true;
+  }
+  return slurm_step_tasks() > 1;
+}
+
+std::string MpiEnvironment::library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version = {};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(version.data(), &length), "MPI_Get_library_version");
+  return std::string(version.data(), static_cast<std::size_t>(length));
+}
+
+MpiEnvironment::MpiEnvironment(const MpiOptions& options) : state_(std::make_unique<State>()) {
+  check_options(options);
+  state_->thread_level = init(started_by_mpirun());
+  state_->host = processor_name();
+  MPI_Comm comm = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_rank(comm, &state_->rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(comm, &state_->size), "MPI_Comm_size");
+  state_->link = std::make_shared<MpiLink>(comm, tag_upper_bound(comm) / options.max_in_flight,
+                                           find_nodes(comm, state_->rank, state_->size), options);
+}
+
+// Where communicators outlive the environment, the link does, too; its thread must not.
+MpiEnvironment::~MpiEnvironment() {
+  static_cast<void>(state_->link->progress.stop(std::chrono::seconds(1)));
+}
+
+std::unique_ptr<Communicator> MpiEnvironment::world() {
+  const int context = state_->link->next_context++;
+  TRIREME_ASSERT(context == 0, "world() is called once");
+  auto members = std::make_shared<std::vector<int>>(static_cast<std::size_t>(state_->size));
+  std::iota(members->begin(), members->end(), 0);
+  return std::make_unique<MpiCommunicator>(state_->link, std::move(members), state_->rank, context,
+                                           std::chrono::milliseconds(0));
+}
+
+const std::string& MpiEnvironment::host() const { return state_->host; }
+
+const std::string& MpiEnvironment::thread_level() const { return state_->thread_level; }
+
+void MpiEnvironment::finalize() {
+  if (!state_->link->progress.stop(std::chrono::seconds(10))) {
+    throw CommError("cannot end MPI: a call of the MPI library hangs on the progress thread");
+  }
+  check_mpi(MPI_Finalize(), "MPI_Finalize");
+}
+
+void MpiEnvironment::abort(int exit_code) {
+  if (state_->aborting.exchange(true)) {
+    while (true) pause();  // another thread is at it
+  }
+  std::fflush(nullptr);  // what cannot be written now is lost in any case
+  // Where the thread hangs in MPI the call below is still the best that is left.
+  static_cast<void>(state_->link->progress.stop(std::chrono::seconds(1)));
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  _exit(exit_code);  // MPI_Abort came back
+}
+
+}  // namespace trireme

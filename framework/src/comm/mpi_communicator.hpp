@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Internal to the MPI communicator.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "comm/mpi.hpp"
+#include "comm/mpi_operation.hpp"
+#include "comm/progress.hpp"
+#include "comm/scratch.hpp"
+#include "trireme/communicator.hpp"
+
+namespace trireme {
+
+// What all communicators of the process share.
+//
+// Note [Contexts]
+// All groups use one MPI communicator. Messages are told apart by their tag: context * window +
+// sequence % window, where a context belongs to one group and window is the largest number of
+// operations in flight in it. So split() needs no MPI_Comm_split, which blocks the progress thread
+// and with it every other operation. A group's context is the largest of those that its parent's
+// ranks have not used yet: two ranks then never share a context of two groups. MPI keeps messages
+// of equal tag in order, and an operation starts only when the one a window before it is complete
+// on its rank, so that a tag may be used again.
+struct MpiLink {
+  MpiLink(MPI_Comm communicator, int num_contexts, std::vector<int> nodes,
+          const MpiOptions& mpi_options);
+
+  const MPI_Comm comm;  // of all ranks; freed by MPI_Finalize
+  const int max_contexts;
+  const std::vector<int> node_of;  // [rank in comm] -> lowest rank of its node
+  const MpiOptions options;
+  std::atomic<int> next_context = 0;
+  ScratchPool scratch;  // progress thread only
+  Progress progress;    // last: its thread uses the others
+};
+
+class MpiCommunicator : public Communicator {
+ public:
+  // members: [rank in the group] -> rank in link->comm
+  MpiCommunicator(std::shared_ptr<MpiLink> link, std::shared_ptr<const std::vector<int>> members,
+                  int rank, int context, std::chrono::milliseconds timeout);
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_->size()); }
+  std::string_view kind() const override { return "mpi"; }
+
+  Request all_reduce(Span data) override;
+  Request reduce_scatter(Span data, std::span<const std::size_t> offsets) override;
+  Request all_gather(Span data, std::span<const std::size_t> offsets) override;
+  Request broadcast(Span data, int root) override;
+  std::vector<std::string> exchange(std::string_view bytes) override;
+  void barrier() override;
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  std::unique_ptr<Communicator> split_by_node() override;
+  Buffer allocate(std::size_t size_bytes) override;
+  void set_timeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
+
+ private:
+  std::shared_ptr<MpiOperation> post(Call call);
+  int agree_on_context();
+
+  const std::shared_ptr<MpiLink> link_;
+  const std::shared_ptr<const std::vector<int>> members_;
+  const int rank_;
+  const int context_;
+  std::chrono::milliseconds timeout_;
+  std::uint64_t sequence_ = 0;
+  std::vector<std::weak_ptr<MpiOperation>> in_flight_;  // [sequence % window]
+};
+
+}  // namespace trireme

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/sum.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "trireme/error.hpp"
+
+namespace trireme {
+namespace {
+
+// Block by block, so that the running sum stays in the first-level cache and out may be a part.
+constexpr std::size_t kBlockBytes = 8 << 10;
+
+template <class T>
+void add(T* __restrict__ total, const T* __restrict__ part, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) total[i] += part[i];
+}
+
+template <class T>
+void sum_blocks(std::span<const std::byte* const> parts, std::byte* out, std::size_t count) {
+  constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
+  alignas(64) T total[kBlock];
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t length = std::min(kBlock, count - begin);
+    const std::size_t at = begin * sizeof(T);
+    std::memcpy(total, parts[0] + at, length * sizeof(T));
+    for (std::size_t p = 1; p < parts.size(); ++p) {
+      add(total, reinterpret_cast<const T*>(parts[p] + at), length);
+    }
+    std::memcpy(out + at, total, length * sizeof(T));
+  }
+}
+
+}  // namespace
+
+void sum_in_order(DType dtype, std::span<const std::byte* const> parts, std::byte* out,
+                  std::size_t count) {
+  switch (dtype) {
+    case DType::kF32:
+      return sum_blocks<float>(parts, out, count);
+    case DType::kF64:
+      return sum_blocks<double>(parts, out, count);
+    case DType::kI64:  // unsigned: overflow wraps instead of being undefined
+      return sum_blocks<std::uint64_t>(parts, out, count);
+    case DType::kU8:
+      break;
+  }
+  TRIREME_ASSERT(false, "u8 has no sum");
+}
+
+}  // namespace trireme

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/task.hpp"
+
+#include <sched.h>
+
+#include <utility>
+
+#include "trireme/error.hpp"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A waiting caller looks this often before it sleeps: some 10 us.
+constexpr int kCallerSpins = 1000;
+// How long the progress thread may take to notice a time-out before a caller gives up on it.
+constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(1);
+
+bool has_second_core() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  // Fails on machines of more than 1024 cores, which have a second one.
+  return sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) > 1;
+}
+
+}  // namespace
+
+bool Task::test() {
+  const State state = state_.load(std::memory_order_acquire);
+  if (state == State::kFailed) std::rethrow_exception(error_);
+  return state == State::kComplete;
+}
+
+void Task::wait() {
+  if (wait_until_settled()) {
+    test();  // throws what the task failed with
+    return;
+  }
+  throw CommError("no answer from the progress thread within " +
+                  std::to_string((timeout_ + kGrace).count()) +
+                  " ms: a call of the MPI library hangs");
+}
+
+void Task::abandon() noexcept { static_cast<void>(wait_until_settled()); }
+
+bool Task::wait_until_settled() {
+  static const int spins = has_second_core() ? kCallerSpins : 0;
+  const auto settled = [this] { return state_.load(std::memory_order_acquire) != State::kPending; };
+  for (int i = 0; i < spins; ++i) {
+    if (settled()) return true;
+    __builtin_ia32_pause();
+  }
+  std::unique_lock lock(mutex_);
+  if (timeout_.count() > 0) return settled_.wait_for(lock, timeout_ + kGrace, settled);
+  settled_.wait(lock, settled);
+  return true;
+}
+
+Task::Advance Task::step(Clock::time_point now) {
+  if (started_at_ == Clock::time_point{}) started_at_ = now;
+  try {
+    const Advance result = advance();
+    if (result != Advance::kComplete && timeout_.count() > 0 && now - started_at_ > timeout_) {
+      throw CommError("not complete after " + std::to_string(timeout_.count()) +
+                      " ms; waiting for " + waits_for() +
+                      ", which is stopped, lost, or slower than the time-out allows");
+    }
+    return result;
+  } catch (const std::exception& error) {
+    throw CommError(describe() + ": " + error.what());
+  }
+}
+
+void Task::fail(const std::string& reason) {
+  settle(State::kFailed, std::make_exception_ptr(CommError(reason)));
+}
+
+void Task::settle(State state, std::exception_ptr error) {
+  completed_at_ = Clock::now();
+  error_ = std::move(error);
+  const std::lock_guard lock(mutex_);
+  state_.store(state, std::memory_order_release);
+  settled_.notify_all();
+}
+
+}  // namespace trireme
