@@ -3,6 +3,12 @@
 # used: it stops where no CUDA toolkit is found. Defines LibTorch::LibTorch and LibTorch_VERSION.
 include(FindPackageHandleStandardArgs)
 set(_torch "${TRIREME_TORCH_DIR}")
+if(NOT "${LibTorch_SEARCHED}" STREQUAL "${_torch}")  # what was found in another folder is void
+  unset(LibTorch_INCLUDE_DIR CACHE)
+  unset(LibTorch_CPU_LIBRARY CACHE)
+  unset(LibTorch_C10_LIBRARY CACHE)
+  set(LibTorch_SEARCHED "${_torch}" CACHE INTERNAL "")
+endif()
 find_path(LibTorch_INCLUDE_DIR ATen/core/Tensor.h PATHS "${_torch}/include" NO_DEFAULT_PATH)
 find_library(LibTorch_CPU_LIBRARY torch_cpu PATHS "${_torch}/lib" NO_DEFAULT_PATH)
 find_library(LibTorch_C10_LIBRARY c10 PATHS "${_torch}/lib" NO_DEFAULT_PATH)
