@@ -46,8 +46,8 @@ tick() {
   while sleep 15 >/dev/null && kill -0 $$; do echo "    ... $((SECONDS - $1)) s"; done
 }
 
-# run_logged LOG COMMAND...: keeps the output in LOG and shows the end of it on failure. The command stays in the foreground,
-# so that an interrupt reaches it.
+# run_logged LOG COMMAND...: keeps the output in LOG and shows the end of it on failure. The command
+# stays in the foreground, so that an interrupt reaches it.
 run_logged() {
   local log=$1 start=$SECONDS code=0
   shift
@@ -82,7 +82,8 @@ take_cuda() {
 }
 
 take_torch() {
-  [[ $1 ]] || die "--torch wants a folder" "It holds include/ and lib/, like the torch folder of a PyTorch wheel."
+  [[ $1 ]] || die "--torch wants a folder" \
+    "It holds include/ and lib/, like the torch folder of a PyTorch wheel."
   torch_dir=$(realpath -m -- "$1")
   setup_options+=(--torch "$torch_dir")
 }
@@ -100,7 +101,8 @@ build() {
   shift
   if (($# > 0)); then targets=(--target "$@"); fi
   # Without this ccache, where there is one, does not cache what uses precompiled headers.
-  export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}
+  local sloppiness=pch_defines,time_macros,include_file_mtime,include_file_ctime
+  export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-$sloppiness}
   run_logged "$root/build/log/build-$preset.txt" \
     cmake --build "$root/build/$preset" --parallel "$(build_jobs)" "${targets[@]}"
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails when every test of a label was skipped: such a label proves nothing.
 
-Reads the labels from `ctest --show-only=json-v1` and the outcome from what `ctest --output-junit` wrote. Labels of which no
-test was selected are left alone. Silent when all is well.
+Reads the labels from `ctest --show-only=json-v1` and the outcome from what `ctest --output-junit`
+wrote. Labels of which no test was selected are left alone. Silent when all is well.
 """
 import argparse
 import json

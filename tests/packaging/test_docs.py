@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the commands of the documentation, and checks its links.
 
-Every block fenced as ```sh is run by bash, in the order of the page, in one folder a page that looks like the checkout with a
-finished build. A comment on the line before the block can shorten it:
+Every block fenced as ```sh is run by bash, in the order of the page, in one folder a page that
+looks like the checkout with a finished build. A comment on the line before the block shortens it:
     <!-- test: add WORD ... -->   each command gets these words at its end
     <!-- test: help -->           each command's program is called with --help alone
 What only fits a cluster, and output, is fenced as ```text and not run.
@@ -17,7 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-BLOCK = re.compile(r"(?:^<!-- test: (?P<directive>.*?) -->\n)?^```sh\n(?P<text>.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"(?:^<!-- test: (?P<directive>.*?) -->\n)?^```sh\n(?P<text>.*?)^```$",
+                   re.M | re.S)
 FENCE = re.compile(r"^```(.*)\n(?:.*\n)*?^```$", re.M)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 LANGUAGES = {"sh", "text", "yaml", "cpp", "cmake", "python", "json"}
@@ -72,8 +73,8 @@ def run_page(page: Path, source: Path, build: Path) -> list[str]:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     with tempfile.TemporaryDirectory() as folder:
         look_alike(Path(folder), source, build)
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment,
-                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=folder,
+                              env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, check=False)
     print(f"=== {page}\n{done.stdout}")
     return [] if done.returncode == 0 else [

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An own trainer, built outside the tree from an installed copy of Trireme, learns, is checkpointed and resumed.
+"""An own trainer, built outside the tree from an installed copy, learns, is saved and resumed.
 
-The copy is moved before it is used, so that a path of the build or of the first installation would be noticed.
+The copy is moved before it is used: a path of the build or of the first installation would show.
 """
 import argparse
 import csv
@@ -68,7 +68,8 @@ def main() -> None:
         home = work / "example"
         run(trainer, "config.yaml", cwd=home)
         losses = training_losses(home / "runs" / "own")
-        expect([step for step, _ in losses] == list(range(1, 65)), f"expected steps 1 to 64: {losses}")
+        expect([step for step, _ in losses] == list(range(1, 65)),
+               f"expected steps 1 to 64: {losses}")
         first, last = losses[0][1], sum(loss for _, loss in losses[-8:]) / 8
         expect(last < first / 2, f"the loss went from {first} to {last}; expected less than half")
 
