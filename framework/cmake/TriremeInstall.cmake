@@ -11,7 +11,9 @@ install(FILES "${PROJECT_SOURCE_DIR}/models/models.hpp"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/trireme")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/configs" DESTINATION "${CMAKE_INSTALL_DATADIR}/trireme")
-set_target_properties(trainer PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+# USE_LINK_PATH leaves out folders inside the source tree, where scripts/setup puts LibTorch.
+set_target_properties(trainer PROPERTIES
+  INSTALL_RPATH_USE_LINK_PATH ON INSTALL_RPATH "${TRIREME_TORCH_DIR}/lib")
 install(TARGETS trireme trireme_models trainer EXPORT TriremeTargets)
 install(EXPORT TriremeTargets NAMESPACE trireme:: DESTINATION "${package_dir}")
 
