@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What writer and reader of model.h5 must agree on.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "checkpoint/hdf5_call.hpp"
+#include "trireme/communicator.hpp"
+
+namespace trireme {
+
+// Attributes of the root, 64-bit integers; the first doubles as the mark of a Trireme file.
+inline constexpr const char* kFormatAttribute = "trireme_format";
+inline constexpr const char* kStepAttribute = "step";
+inline constexpr const char* kStateDataset = "state";
+
+// The little-endian type in which dtype is stored; owned by HDF5.
+hid_t hdf5_type(DType dtype);
+
+// Which dtype this stored type is; nothing if Trireme has no such type.
+std::optional<DType> dtype_of(const Hdf5Id& type);
+
+// UTF-8 of exactly this many bytes, > 0.
+Hdf5Id hdf5_text_type(std::size_t size_bytes);
+
+}  // namespace trireme

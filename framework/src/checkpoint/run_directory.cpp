@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/run_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "trireme/error.hpp"
+
+namespace trireme {
+namespace fs = std::filesystem;
+namespace {
+
+// Takes the lock and notes who has it, for the message that others get.
+FileDescriptor lock_directory(const fs::path& directory) {
+  const fs::path path = directory / ".lock";
+  FileDescriptor file = open_file(path, O_RDWR | O_CREAT);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    if (error != EWOULDBLOCK) throw_errno("lock", path, error);
+    constexpr std::size_t kHolderLimit = 4096;
+    throw CheckpointError("run directory " + directory.string() + " is in use by " +
+                          read_file(path, kHolderLimit) +
+                          "; wait for that run or choose another run.dir");
+  }
+  if (::ftruncate(file.get(), 0) != 0) throw_errno("write", path, errno);
+  const std::string holder = "pid " + std::to_string(getpid()) + " on host " + host_name();
+  write_all(file, std::as_bytes(std::span(holder)), path);
+  return file;
+}
+
+void make_directories(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw_errno("make run directory", path, error.value());
+  if (!fs::is_directory(path, error)) {
+    throw CheckpointError("run directory " + path.string() + " is not a directory");
+  }
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)), lock_(lock_directory(path_)) {}
+
+RunDirectory RunDirectory::create(const fs::path& path) {
+  make_directories(path);
+  RunDirectory directory(path);
+  // Looked at under the lock: a run that starts at the same moment is seen.
+  if (holds_run(path)) {
+    throw CheckpointError("run directory " + path.string() +
+                          " holds a run already; continue it with `trainer resume " +
+                          path.string() + "`, or choose another run.dir");
+  }
+  make_directory(directory.checkpoints());
+  return directory;
+}
+
+RunDirectory RunDirectory::open(const fs::path& path, const Warn& warn) {
+  if (!holds_run(path)) {
+    throw CheckpointError(path.string() + " holds no run; expected the directory of one, with " +
+                          "config.yaml and checkpoints/");
+  }
+  RunDirectory directory(path);
+  remove_leftovers(path, warn);
+  remove_leftovers(directory.checkpoints(), warn);
+  return directory;
+}
+
+bool RunDirectory::holds_run(const fs::path& path) {
+  std::error_code error;  // what cannot be looked at is found by the first write
+  for (const char* name :
+       {"config.yaml", "state.json", "metrics.jsonl", "metrics.csv", "log.txt"}) {
+    if (fs::exists(fs::symlink_status(path / name, error))) return true;
+  }
+  const fs::path checkpoints = path / "checkpoints";
+  return fs::is_directory(checkpoints, error) && !fs::is_empty(checkpoints, error);
+}
+
+void RunDirectory::write(const std::string& name, std::string_view text) const {
+  replace_file(file(name), text);
+}
+
+std::string RunDirectory::read(const std::string& name) const {
+  constexpr std::size_t kLimit = std::size_t{64} << 20;
+  return read_file(file(name), kLimit);
+}
+
+void RunDirectory::require_space(std::int64_t size_bytes) const {
+  struct statvfs info {};
+  if (::statvfs(path_.c_str(), &info) != 0) throw_errno("measure the free space of", path_, errno);
+  const std::uint64_t free_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
+  if (free_bytes < static_cast<std::uint64_t>(size_bytes)) {
+    throw CheckpointError("run directory " + path_.string() + " has " + std::to_string(free_bytes) +
+                          " bytes free, " + std::to_string(size_bytes) +
+                          " are needed; free some or choose another run.dir");
+  }
+}
+
+}  // namespace trireme
