@@ -5,7 +5,6 @@
 #include <set>
 #include <string>
 
-#include "comm/mpi_call.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {

@@ -3,11 +3,11 @@
 // only.
 #pragma once
 
-#include <mpi.h>
-
 #include <cstddef>
 #include <memory>
 #include <vector>
+
+#include "comm/mpi_call.hpp"
 
 namespace trireme {
 

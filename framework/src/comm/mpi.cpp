@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/mpi.hpp"
 
-#include <mpi.h>
 #include <unistd.h>
 
 #include <array>

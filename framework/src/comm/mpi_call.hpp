@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wrapper around every MPI call. Internal to comm/.
+// The one place that includes mpi.h, and the wrapper around every MPI call. Internal to comm/.
 #pragma once
 
+// Without the C++ bindings, which MPI 3.0 removed: they would want another library.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
 namespace trireme {

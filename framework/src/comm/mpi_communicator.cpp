@@ -7,7 +7,6 @@
 
 #include "comm/group.hpp"
 #include "comm/memory.hpp"
-#include "comm/mpi_call.hpp"
 #include "comm/mpi_collectives.hpp"
 #include "trireme/error.hpp"
 

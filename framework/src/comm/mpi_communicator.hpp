@@ -2,13 +2,12 @@
 // Internal to the MPI communicator.
 #pragma once
 
-#include <mpi.h>
-
 #include <atomic>
 #include <memory>
 #include <vector>
 
 #include "comm/mpi.hpp"
+#include "comm/mpi_call.hpp"
 #include "comm/mpi_operation.hpp"
 #include "comm/progress.hpp"
 #include "comm/scratch.hpp"

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -22,6 +24,18 @@ namespace {
 [[noreturn]] void fail(const std::string& what) {
   const std::string reason = std::strerror(errno);
   throw EnvironmentError("memory shared on this node: " + what + ": " + reason);
+}
+
+// What the kernel thinks it can give without swapping.
+std::size_t available_bytes() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string name;
+  std::size_t kibibytes = 0;
+  while (meminfo >> name >> kibibytes) {
+    if (name == "MemAvailable:") return kibibytes << 10;
+    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  throw EnvironmentError("/proc/meminfo has no line MemAvailable; is /proc mounted?");
 }
 
 class FileDescriptor {
@@ -49,6 +63,13 @@ class MemoryFile : public NodeWriter {
   MemoryFile& operator=(const MemoryFile&) = delete;
 
   std::span<std::byte> resize(std::size_t size_bytes) override {
+    // posix_fallocate takes pages until the kernel kills processes, any of the machine's.
+    const std::size_t available = available_bytes();
+    if (size_bytes > size_bytes_ && size_bytes - size_bytes_ > available) {
+      throw EnvironmentError("memory shared on this node: cannot take " +
+                             std::to_string(size_bytes) + " bytes: the machine has " +
+                             std::to_string(available) + " available; use a smaller data set");
+    }
     unmap();
     if (ftruncate(fd_.get(), static_cast<off_t>(size_bytes)) != 0) {
       fail("cannot take " + std::to_string(size_bytes) + " bytes");

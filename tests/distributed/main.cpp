@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the suite alone, or as a rank of mpirun: then a failure on any rank fails the job.
+// --tiny-limits makes every message longer than 1001 bytes travel in pieces, bounds the operations
+// in flight to three, and gathers no small sums: what else only counts beyond 2^31 and long runs
+// reach.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "comm/local.hpp"
+#include "comm/mpi.hpp"
+#include "comm/threads.hpp"
+#include "ranks.hpp"
+
+namespace trireme::testing {
+namespace {
+
+std::unique_ptr<Communicator>& world() {
+  static std::unique_ptr<Communicator> communicator;
+  return communicator;
+}
+
+}  // namespace
+
+Communicator& mpi_world() { return *world(); }
+
+std::vector<Ranks> all_kinds() {
+  if (MpiEnvironment::launched()) {
+    return {{"mpi", [](const auto& body) { body(mpi_world()); }}};
+  }
+  std::vector<Ranks> kinds = {
+      {"local", [](const auto& body) { body(*make_local_communicator()); }}};
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    kinds.push_back({"threads" + std::to_string(ranks),
+                     [ranks](const auto& body) { run_as_threads(ranks, body); }});
+  }
+  return kinds;
+}
+
+namespace {
+
+int run_under_mpi(const MpiOptions& options) {
+  MpiEnvironment environment(options);
+  world() = environment.world();
+  world()->set_timeout(std::chrono::seconds(60));  // a rank that failed leaves the others waiting
+  if (world()->rank() != 0) {
+    auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new ::testing::EmptyTestEventListener);
+  }
+  const int result = RUN_ALL_TESTS();
+  if (result != 0) environment.abort(result);
+  world().reset();
+  environment.finalize();
+  return 0;
+}
+
+}  // namespace
+}  // namespace trireme::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (!trireme::MpiEnvironment::launched()) return RUN_ALL_TESTS();
+  trireme::MpiOptions options;
+  if (argc > 1 && std::strcmp(argv[1], "--tiny-limits") == 0) {
+    options = {.max_message_bytes = 1001, .gather_limit_bytes = 0, .max_in_flight = 3};
+  }
+  return trireme::testing::run_under_mpi(options);
+}
