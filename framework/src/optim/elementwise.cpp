@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SGD, Adam and AdamW through ATen's fused kernels: one pass over parameter, gradient and slots.
-// The kernels treat every element alike, wherever a shard begins, so a sharded update equals the
-// unsharded one bit for bit.
+// The kernels take whole vector registers, and what is left at the end of a piece one by one, which
+// rounds differently: a sharded update equals the unsharded one bit for bit where pieces start and
+// end at multiples of 64 bytes, as those of a bucket do.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>

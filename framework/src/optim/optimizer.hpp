@@ -17,8 +17,9 @@ namespace trireme {
 
 // One update of one run of parameters that share a rule and a rate.
 struct Update {
-  // Elementwise rules: a flat piece (n) of a bucket, any length, contiguous. Matrix rules: one
-  // whole parameter in its logical shape (rows, ...), any strides.
+  // Elementwise rules: a flat piece (n) of a bucket, any length, contiguous; how a bucket is cut
+  // does not change a bit of the result where the cuts lie at multiples of 64 bytes. Matrix rules:
+  // one whole parameter in its logical shape (rows, ...), any strides.
   at::Tensor parameter, gradient;
   std::vector<at::Tensor> slots;  // [slot], shaped like parameter; zero before the first update
   double lr = 0;                  // scheduled
@@ -57,8 +58,7 @@ struct ResolvedGroups {
 
 // First match wins; '*' matches any characters, '?' one. Throws one ConfigError with all errors: a
 // pattern that matches no parameter (with the nearest names), or only parameters of earlier groups;
-// a matrix rule for a parameter that is not frozen and has fewer than two dimensions. names and
-// shapes: [parameter], those that take part in training.
+// a matrix rule for a parameter of fewer than two dimensions whose group is not frozen.
 ResolvedGroups resolve_groups(const OptimizerConfig& config, const std::vector<std::string>& names,
                               const std::vector<std::vector<std::int64_t>>& shapes);
 
