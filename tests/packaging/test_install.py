@@ -27,8 +27,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 def training_losses(run_dir: Path) -> list[tuple[int, float]]:
     """(step, loss) of each training step in metrics.csv, in the order of its lines."""
     with open(run_dir / "metrics.csv", newline="") as file:
-        return [(int(row["step"]), float(row["train/loss"])) for row in csv.DictReader(file)
-                if row["train/loss"]]
+        return [(int(row["step"]), float(row["loss"])) for row in csv.DictReader(file)]
 
 
 def expect(condition: bool, message: str) -> None:
