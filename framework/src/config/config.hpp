@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The typed configuration: one struct a section, beside it the one field table that drives parsing, dump, reference and
-// schema (fields.cpp).
+// The typed configuration: one struct a section, beside it the one field table that drives parsing,
+// dump, reference and schema (field_table.cpp).
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 namespace trireme {
 
 struct RunConfig {
-  std::string name;         // default: the configuration's file name without .yaml
-  std::string dir;          // the whole path of the run directory; default: runs/NAME
-  std::int64_t seed = 0;    // >= 0
-  double timeout = 600;     // seconds a rank waits for the others; > 0
+  std::string name;       // default: the configuration's file name without .yaml
+  std::string dir;        // the whole path of the run directory; default: runs/NAME
+  std::int64_t seed = 0;  // >= 0
+  double timeout = 600;   // seconds a rank waits for the others; > 0
 };
 
 struct ModelConfig {
@@ -24,61 +24,63 @@ struct ModelConfig {
   std::string init = "default";  // default | xavier_uniform | kaiming_normal | normal
   double init_std = 0.02;        // of init: normal
   bool channels_last = false;
-  Options options;               // what the model declares
+  Options options;  // what the model declares
 };
 
 struct DataConfig {
-  std::string name;                  // required; a registered data set
-  std::string path;                  // file or folder; what it means is the data set's
-  std::int64_t workers = 1;          // decoding threads a rank; >= 1
-  std::int64_t prefetch = 2;         // micro-batches decoded ahead; >= 1
+  std::string name;           // required; a registered data set
+  std::string path;           // file or folder; what it means is the data set's
+  std::int64_t workers = 1;   // decoding threads a rank; >= 1
+  std::int64_t prefetch = 2;  // micro-batches decoded ahead; >= 1
   bool shuffle = true;
-  bool drop_last = false;            // leave out an incomplete last global batch
-  double validation_fraction = 0;    // [0, 0.9]: this share of the training set is held out; "best" is chosen on it
-  std::vector<double> mean;          // [channel] of the pixel scaled to [0, 1]; empty: 0
-  std::vector<double> std;           // [channel]; empty: 1
-  std::string flip = "none";         // none | random | alternate (random once, mirrored in odd epochs)
-  std::int64_t crop_padding = 0;     // random crop from an image padded by this many pixels; [0, 64]
-  std::string crop_fill = "zero";    // zero | reflect
-  Options options;                   // what the data set declares
+  bool drop_last = false;  // leave out an incomplete last global batch
+  // [0, 0.9]: this share of the training set is held out; "best" is chosen on it
+  double validation_fraction = 0;
+  std::vector<double> mean;   // [channel] of the pixel scaled to [0, 1], each in [0, 1]; empty: 0
+  std::vector<double> std;    // [channel], each in (0, 1]; empty: 1
+  std::string flip = "none";  // none | random | alternate (random once, mirrored in odd epochs)
+  std::int64_t crop_padding = 0;   // random crop from an image padded by this many pixels; [0, 64]
+  std::string crop_fill = "zero";  // zero | reflect
+  Options options;                 // what the data set declares
 };
 
 // What one parameter group may set for itself; absent: as in OptimizerConfig.
 struct GroupConfig {
-  std::string match;                        // required; glob on parameter names, first match wins
+  std::string match;  // required; glob on parameter names, first match wins
   bool frozen = false;
-  std::optional<std::string> name;          // sgd | adam | adamw | muon
-  std::optional<double> lr;                 // >= 0
-  std::optional<double> weight_decay;       // >= 0
-  std::optional<double> momentum;           // [0, 1)
-  std::optional<double> duration;           // the schedule's length for this group, in schedule.unit; > 0
-  std::string origin;                       // file:line:column, for messages; not a key
+  std::optional<std::string> name;     // sgd | adam | adamw | muon
+  std::optional<double> lr;            // >= 0
+  std::optional<double> weight_decay;  // >= 0
+  std::optional<double> momentum;      // [0, 1)
+  std::optional<double> duration;  // the schedule's length for this group, in schedule.unit; > 0
+  std::string origin;              // file:line:column, for messages; not a key
 };
 
 struct OptimizerConfig {
-  std::string name;                  // required: sgd | adam | adamw | muon
-  double lr = 0;                     // required; > 0
+  std::string name;  // required: sgd | adam | adamw | muon
+  double lr = 0;     // required; > 0
   double weight_decay = 0;
-  double momentum = 0;               // sgd, muon; [0, 1)
-  bool nesterov = false;             // sgd
-  double beta1 = 0.9;                // adam, adamw; [0, 1)
+  double momentum = 0;    // sgd, muon; [0, 1)
+  bool nesterov = false;  // sgd
+  double beta1 = 0.9;     // adam, adamw; [0, 1)
   double beta2 = 0.999;
-  double eps = 1e-8;                 // adam, adamw; > 0
-  std::int64_t muon_steps = 5;       // Newton-Schulz iterations; [1, 20]
-  bool muon_normalize_weights = false;  // scale each weight to Frobenius norm sqrt(rows) before its update
+  double eps = 1e-8;            // adam, adamw; > 0
+  std::int64_t muon_steps = 5;  // Newton-Schulz iterations; [1, 20]
+  // Scale each weight to Frobenius norm sqrt(rows) before its update.
+  bool muon_normalize_weights = false;
   std::vector<GroupConfig> groups;
 };
 
 struct ScheduleConfig {
-  std::string name = "constant";     // constant | linear | step | cosine | one_cycle
-  std::string unit = "epochs";       // of the lengths below: epochs | steps
-  double warmup = 0;                 // length of the linear rise from 0; >= 0
-  double duration = 0;               // total length, warm-up included; 0: the whole run
-  double final_fraction = 0;         // linear, cosine, one_cycle: last rate over optimizer.lr; [0, 1]
-  double step_size = 0;              // step: length between drops; > 0 where name is step
-  double gamma = 0.1;                // step: factor of each drop; (0, 1]
-  double initial_fraction = 0.04;    // one_cycle: first rate over optimizer.lr; (0, 1]
-  double peak = 0.3;                 // one_cycle: where in duration the rate peaks; (0, 1)
+  std::string name = "constant";   // constant | linear | step | cosine | one_cycle
+  std::string unit = "epochs";     // of the lengths below: epochs | steps
+  double warmup = 0;               // length of the linear rise from 0; >= 0
+  double duration = 0;             // total length, warm-up included; 0: the whole run
+  double final_fraction = 0;       // linear, cosine, one_cycle: last rate over optimizer.lr; [0, 1]
+  double step_size = 0;            // step: length between drops; > 0 where name is step
+  double gamma = 0.1;              // step: factor of each drop; (0, 1]
+  double initial_fraction = 0.04;  // one_cycle: first rate over optimizer.lr; (0, 1]
+  double peak = 0.3;               // one_cycle: where in duration the rate peaks; (0, 1)
 };
 
 struct LossConfig {
@@ -92,21 +94,24 @@ struct MetricConfig {
 };
 
 struct TrainConfig {
-  double epochs = 0;                   // > 0 unless max_steps is set; a fraction stops inside an epoch
-  std::int64_t max_steps = 0;          // 0: no limit
-  std::int64_t global_batch = 0;       // required: samples an optimizer step, over all ranks
-  std::int64_t micro_batch = 0;        // samples a forward on one rank; 0: the rank's whole share
-  std::string precision = "fp32";      // fp32 | fp64
-  double clip_norm = 0;                // global gradient norm; 0: off
-  double eval_every_epochs = 1;        // 0: only at the end
-  std::int64_t eval_batch = 0;         // samples a forward in evaluation on one rank; 0: min(the rank's share of global_batch, 500)
-  std::string eval_views = "single";   // single | mirror | six (images: mirror and two one-pixel shifts, averaged outputs)
-  std::int64_t patience = 0;           // early stop after this many evaluations without improvement on the validation split; 0: off
+  double epochs = 0;               // > 0 unless max_steps is set; a fraction stops inside an epoch
+  std::int64_t max_steps = 0;      // 0: no limit
+  std::int64_t global_batch = 0;   // required: samples an optimizer step, over all ranks
+  std::int64_t micro_batch = 0;    // samples a forward on one rank; 0: the rank's whole share
+  std::string precision = "fp32";  // fp32 | fp64
+  double clip_norm = 0;            // global gradient norm; 0: off
+  double eval_every_epochs = 1;    // 0: only at the end
+  // Samples a forward in evaluation on one rank; 0: min(the rank's share of global_batch, 500)
+  std::int64_t eval_batch = 0;
+  // single | mirror | six (images: mirror and two one-pixel shifts, averaged outputs)
+  std::string eval_views = "single";
+  // Early stop after this many evaluations without improvement on the validation split; 0: off
+  std::int64_t patience = 0;
 };
 
 struct ParallelConfig {
-  double bucket_mb = 25;        // size limit of a gradient bucket, 10^6 bytes; > 0
-  double first_bucket_mb = 1;   // of the first and the last one to be reduced; > 0
+  double bucket_mb = 25;       // size limit of a gradient bucket, 10^6 bytes; > 0
+  double first_bucket_mb = 1;  // of the first and the last one to be reduced; > 0
 };
 
 struct CheckpointConfig {
@@ -115,8 +120,8 @@ struct CheckpointConfig {
 };
 
 struct LogConfig {
-  std::int64_t every_steps = 1;   // step events in metrics.jsonl; >= 1
-  double console_seconds = 5;     // at most one console line in this time; >= 0
+  std::int64_t every_steps = 1;  // step events in metrics.jsonl; >= 1
+  double console_seconds = 5;    // at most one console line in this time; >= 0
 };
 
 struct Config {

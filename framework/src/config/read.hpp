@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From text to a checked Config, and back. Strict: all errors of a text are reported in one ConfigError, each at
-// file:line:column (or "command line: key=value"), with a suggestion for misspelt keys and choices.
+// From text to a checked Config, and back. Strict: all errors of a text are reported in one
+// ConfigError, each at file:line:column (or at "command line"), with a suggestion for
+// misspelt keys and choices.
 #pragma once
 
 #include <map>
@@ -17,34 +18,40 @@ struct DeclaredOptions {
   std::map<std::string, std::vector<OptionSpec>> datasets;
   std::map<std::string, std::vector<OptionSpec>> losses;
   std::vector<std::string> metrics;
-  std::map<std::string, std::string> help;  // "model.resnet18" -> one sentence
+  std::map<std::string, std::string> help;  // "model.resnet18", "data.cifar10" -> one sentence
 };
 
 struct ConfigSource {
-  std::string file;                    // for messages
-  std::string text;                    // YAML
-  std::vector<std::string> overrides;  // "section.key=YAML value", the last one wins
+  std::string file;  // for messages
+  std::string text;  // YAML
+  // "section.key=YAML value" or "optimizer.groups.INDEX.key=YAML value"; the last one wins.
+  std::vector<std::string> overrides;
 };
 
 struct ReadConfig {
   Config config;
-  std::map<std::string, std::string> origin;  // "optimizer.lr" -> "configs/a.yaml:12:3" | "command line" | "default"
+  // "optimizer.lr" -> "configs/a.yaml:12:3" | "command line" | "default"
+  std::map<std::string, std::string> origin;
 };
 
-// Reads the file with the checks that a text cannot carry (a directory, over 1 MB, not UTF-8). Throws ConfigError.
+// Reads the file with the checks that a text cannot carry: missing, a directory or device, not
+// readable, over 1 MB. Throws ConfigError.
 std::string read_config_text(const std::string& path);
 
-// Throws ConfigError.
+// Takes at most about 2 s and some 100 MB for any text. Throws ConfigError. An option that has the
+// name of one of the section's own keys is an InternalError.
 ReadConfig parse_config(const ConfigSource& source, const DeclaredOptions& declared);
 
-// YAML that parse_config reads back to the same Config, bit for bit (doubles round-trip). With origin: each line carries a
-// comment that says where its value comes from.
-std::string dump_config(const Config& config, const std::map<std::string, std::string>* origin = nullptr);
+// YAML that parse_config reads back to the same Config, bit for bit (doubles round-trip). With
+// origin: each line carries a comment that says where its value comes from.
+std::string dump_config(const Config& config,
+                        const std::map<std::string, std::string>* origin = nullptr);
 
 // One line a difference: "optimizer.lr: 0.1 -> 0.2".
 struct ConfigDifference {
-  std::string key, before, after;
+  std::string key, before, after;  // values as YAML; "not set" where one side lacks the key
 };
+// In the order of the dump; options of another model or data set and keys of groups included.
 std::vector<ConfigDifference> compare_configs(const Config& before, const Config& after);
 
 // JSON Schema (draft 2020-12) of a configuration file, and the reference page in Markdown.

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/checks.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "config/fields.hpp"
+#include "config/values.hpp"
+
+namespace trireme {
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
+  return list;
+}
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+class Checker {
+ public:
+  Checker(const Config& config, const KeyPlaces& places, Problems& problems)
+      : config_(config), places_(places), problems_(problems) {}
+
+  void check_run() {
+    const std::string& name = config_.run.name;
+    const auto allowed = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '.' || c == '_' || c == '-';
+    };
+    const bool plain = !name.empty() && name.size() <= 128 && name[0] != '.' && name[0] != '-' &&
+                       std::ranges::all_of(name, allowed);
+    const char* from_file =
+        places_.written.contains("run.name") ? "" : " (from the file's name); set run.name";
+    demand(plain, {"run.name"},
+           quoted(name) + " is not a plain file name; expected at most 128 letters, digits, '.', " +
+               "'_' and '-', not starting with '.' or '-'" + from_file);
+    demand(!config_.run.dir.empty(), {"run.dir"}, "is empty; expected the path of a folder");
+  }
+
+  void check_data() {
+    const std::size_t means = config_.data.mean.size();
+    const std::size_t stds = config_.data.std.size();
+    demand(means == 0 || stds == 0 || means == stds, {"data.std", "data.mean"},
+           "has " + std::to_string(stds) + " elements, data.mean has " + std::to_string(means) +
+               "; expected one a channel in both");
+  }
+
+  void check_model() {
+    const bool is_default = config_.model.init_std == ModelConfig{}.init_std;
+    demand(
+        config_.model.init == "normal" || is_default, {"model.init_std", "model.init"},
+        "has no effect with model.init: " + config_.model.init + "; it is for normal; delete it");
+  }
+
+  void check_optimizer() {
+    const OptimizerConfig& optimizer = config_.optimizer;
+    demand(!optimizer.nesterov || optimizer.momentum > 0,
+           {"optimizer.nesterov", "optimizer.momentum"},
+           "needs momentum; expected optimizer.momentum > 0");
+    for (std::size_t i = 0; i < optimizer.groups.size(); ++i) check_group(optimizer.groups[i], i);
+  }
+
+  void check_schedule() {
+    const ScheduleConfig& schedule = config_.schedule;
+    demand(schedule.name != "step" || schedule.step_size > 0,
+           {"schedule.step_size", "schedule.name"},
+           "is missing; expected a number > 0 with schedule.name: step");
+    demand(schedule.duration == 0 || schedule.warmup < schedule.duration,
+           {"schedule.warmup", "schedule.duration"},
+           number_text(schedule.warmup) + " is too long; expected less than schedule.duration (" +
+               number_text(schedule.duration) + ")");
+  }
+
+  void check_train() {
+    const TrainConfig& train = config_.train;
+    demand(train.epochs > 0 || train.max_steps > 0, {"train.epochs", "train.max_steps"},
+           "is missing; expected epochs > 0 or max_steps > 0 in section train");
+    demand(train.micro_batch <= train.global_batch, {"train.micro_batch", "train.global_batch"},
+           std::to_string(train.micro_batch) +
+               " is out of range; expected at most train.global_batch (" +
+               std::to_string(train.global_batch) + ")");
+    demand(train.patience == 0 || config_.data.validation_fraction > 0,
+           {"train.patience", "data.validation_fraction"},
+           "needs a validation split; expected data.validation_fraction > 0");
+    demand(train.patience == 0 || train.eval_every_epochs > 0,
+           {"train.patience", "train.eval_every_epochs"},
+           "needs evaluations while training; expected train.eval_every_epochs > 0");
+  }
+
+  void check_parallel() {
+    const ParallelConfig& parallel = config_.parallel;
+    demand(parallel.first_bucket_mb <= parallel.bucket_mb,
+           {"parallel.first_bucket_mb", "parallel.bucket_mb"},
+           number_text(parallel.first_bucket_mb) +
+               " is out of range; expected at most parallel.bucket_mb (" +
+               number_text(parallel.bucket_mb) + ")");
+  }
+
+  // Keys that only some choices of `name` know must keep their defaults under the others.
+  void check_only_for(const Section& section) {
+    const auto name = std::ranges::find(section.fields, "name", &FieldSpec::key);
+    if (name == section.fields.end()) return;
+    std::vector<std::string> names{std::get<std::string>(name->get(config_))};
+    if (section.has_groups) {
+      for (const GroupConfig& group : config_.optimizer.groups) {
+        if (group.name) names.push_back(*group.name);
+      }
+    }
+    for (const Field<Config>& field : section.fields) {
+      const std::vector<std::string>& only_for = field.limits.only_for;
+      const bool used = only_for.empty() || std::ranges::any_of(names, [&](const auto& n) {
+                          return contains(only_for, n);
+                        });
+      const std::string key = section.name + "." + field.key;
+      demand(used || field.get(config_) == field.default_value, {key, section.name + ".name"},
+             "has no effect with " + section.name + ".name: " + names[0] + "; it is for " +
+                 joined(only_for) + "; delete it");
+    }
+  }
+
+ private:
+  void check_group(const GroupConfig& group, std::size_t index) {
+    const std::string prefix = "optimizer.groups." + std::to_string(index) + ".";
+    const std::string name = group.name.value_or(config_.optimizer.name);
+    for (const Field<GroupConfig>& field : group_fields()) {
+      const std::vector<std::string>& only_for = field.limits.only_for;
+      const bool set = field.get(group) != field.default_value;
+      demand(!set || only_for.empty() || contains(only_for, name),
+             {prefix + field.key, prefix + "name", "optimizer.name"},
+             "has no effect with " + name + "; it is for " + joined(only_for) + "; delete it");
+    }
+    demand(!group.match.empty(), {prefix + "match"},
+           "is empty; expected a pattern on parameter names such as '*.bias'");
+    demand(!group.duration || config_.schedule.warmup < *group.duration,
+           {prefix + "duration", "schedule.warmup"},
+           "is too short; expected more than schedule.warmup (" +
+               number_text(config_.schedule.warmup) + ")");
+  }
+
+  // Reports the first key where `holds` is false and all keys that it speaks of have usable values.
+  void demand(bool holds, const std::vector<std::string>& keys, const std::string& text) {
+    const auto unreadable = [&](const auto& key) { return places_.unreadable.contains(key); };
+    if (holds || std::ranges::any_of(keys, unreadable)) return;
+    const auto written = [&](const auto& key) { return places_.written.contains(key); };
+    const auto found = std::ranges::find_if(keys, written);
+    problems_.add(found == keys.end() ? Place{1, 1} : places_.written.at(*found), keys[0], text);
+  }
+
+  const Config& config_;
+  const KeyPlaces& places_;
+  Problems& problems_;
+};
+
+}  // namespace
+
+void check_config(const Config& config, const KeyPlaces& places, Problems& problems) {
+  Checker checker(config, places, problems);
+  checker.check_run();
+  checker.check_model();
+  checker.check_data();
+  checker.check_optimizer();
+  checker.check_schedule();
+  checker.check_train();
+  checker.check_parallel();
+  for (const Section& section : config_sections()) checker.check_only_for(section);
+}
+
+}  // namespace trireme

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "config/field_types.hpp"
+#include "config/fields.hpp"
+
+namespace trireme {
+namespace {
+
+// A field of Config from its section and member; the default is what a fresh Config holds.
+template <class S, class T>
+Field<Config> field(std::string key, S Config::*section, T S::*member, std::string help,
+                    Limits limits = {}) {
+  Field<Config> result;
+  result.key = std::move(key);
+  result.type = type_of<T>();
+  result.help = std::move(help);
+  result.limits = std::move(limits);
+  result.get = [=](const Config& config) { return as_value(config.*section.*member); };
+  result.set = [=](Config& config, const Value& value) {
+    config.*section.*member = std::get<T>(value);
+  };
+  result.default_value = result.get(Config{});
+  return result;
+}
+
+// Upper bounds of what is converted to whole steps, bytes or milliseconds later: far beyond use,
+// short of overflow.
+constexpr double kMostSeconds = 1e6;
+constexpr double kMostSamples = 2147483647;
+
+std::vector<std::string> keys_of(const std::map<std::string, std::vector<OptionSpec>>& parts) {
+  std::vector<std::string> names;
+  for (const auto& [name, options] : parts) names.push_back(name);
+  return names;
+}
+
+// A section whose parts declare options: which map of DeclaredOptions, and where the values go.
+template <class S>
+Registered registered(std::string part,
+                      std::map<std::string, std::vector<OptionSpec>> DeclaredOptions::*parts,
+                      S Config::*section) {
+  return {.part = std::move(part),
+          .names = [=](const DeclaredOptions& declared) { return keys_of(declared.*parts); },
+          .options = [=](const DeclaredOptions& declared,
+                         const std::string& name) -> const std::vector<OptionSpec>* {
+            const auto found = (declared.*parts).find(name);
+            return found == (declared.*parts).end() ? nullptr : &found->second;
+          },
+          .get_options = [=](const Config& config) { return &(config.*section).options; },
+          .set_options = [=](Config& config,
+                             Options options) { (config.*section).options = std::move(options); }};
+}
+
+Section run_section() {
+  const auto run = &Config::run;
+  return {
+      .name = "run",
+      .help = "One training run: its name, place and seed.",
+      .fields = {
+          field("name", run, &RunConfig::name,
+                "Name of the run: letters, digits, '.', '_' and '-', not starting with '.' or '-'.",
+                {.default_note = "the configuration's file name without .yaml"}),
+          field("dir", run, &RunConfig::dir, "The whole path of the run directory.",
+                {.synonyms = {"output_dir", "out_dir"}, .default_note = "runs/NAME"}),
+          field("seed", run, &RunConfig::seed,
+                "Seed of all randomness: initial weights, order, augmentation, dropout.",
+                {.min = 0}),
+          field("timeout", run, &RunConfig::timeout,
+                "Seconds that a rank waits for the others before it gives up.",
+                {.min = 0, .max = kMostSeconds, .above_min = true}),
+      }};
+}
+
+Section model_section() {
+  const auto model = &Config::model;
+  return {
+      .name = "model",
+      .help = "What is trained. Keys below `name` that a model declares belong to that model only.",
+      .fields =
+          {
+              field("name", model, &ModelConfig::name, "A registered model.", {.required = true}),
+              field("init", model, &ModelConfig::init,
+                    "Initial weights of convolutions and linear layers; default leaves the model's "
+                    "own.",
+                    {.choices = {"default", "xavier_uniform", "kaiming_normal", "normal"}}),
+              field("init_std", model, &ModelConfig::init_std,
+                    "Standard deviation of `init: normal`.",
+                    {.min = 0, .max = 1e3, .above_min = true}),
+              field("channels_last", model, &ModelConfig::channels_last,
+                    "Keep images and convolution weights in (N, H, W, C) order: often faster on "
+                    "CPUs."),
+          },
+      .registered = registered("model", &DeclaredOptions::models, model)};
+}
+
+Section data_section() {
+  const auto data = &Config::data;
+  return {
+      .name = "data",
+      .help = "What is trained on, and how it is read and augmented.",
+      .fields =
+          {
+              field("name", data, &DataConfig::name, "A registered data set.",
+                    {.required = true, .synonyms = {"dataset"}}),
+              field("path", data, &DataConfig::path,
+                    "File or folder of the data; what it holds is the data set's to say.",
+                    {.synonyms = {"root", "data_dir", "dir"}}),
+              field("workers", data, &DataConfig::workers, "Decoding threads on each rank.",
+                    {.min = 1, .max = 256, .synonyms = {"num_workers"}}),
+              field("prefetch", data, &DataConfig::prefetch,
+                    "Micro-batches that are decoded ahead.",
+                    {.min = 1, .max = 1024, .synonyms = {"prefetch_factor"}}),
+              field("shuffle", data, &DataConfig::shuffle,
+                    "Draw a new order of samples every epoch."),
+              field("drop_last", data, &DataConfig::drop_last,
+                    "Leave out the incomplete last global batch of an epoch."),
+              field("validation_fraction", data, &DataConfig::validation_fraction,
+                    "Share of the training set that is held out; the best checkpoint is chosen on "
+                    "it.",
+                    {.min = 0, .max = 0.9, .synonyms = {"val_split", "validation_split"}}),
+              field("mean", data, &DataConfig::mean,
+                    "Mean of each channel of the pixels scaled to [0, 1]; an empty list means 0.",
+                    {.min = 0, .max = 1}),
+              field("std", data, &DataConfig::std,
+                    "Standard deviation of each channel; an empty list means 1.",
+                    {.min = 0, .max = 1, .above_min = true}),
+              field("flip", data, &DataConfig::flip,
+                    "Mirror images: at random each epoch, or at random once and alternating by "
+                    "epoch.",
+                    {.choices = {"none", "random", "alternate"}}),
+              field("crop_padding", data, &DataConfig::crop_padding,
+                    "Crop images at random after padding each side by this many pixels.",
+                    {.min = 0, .max = 64}),
+              field("crop_fill", data, &DataConfig::crop_fill, "What the padding is filled with.",
+                    {.choices = {"zero", "reflect"}}),
+          },
+      .registered = registered("data set", &DeclaredOptions::datasets, data)};
+}
+
+Section optimizer_section() {
+  const auto optimizer = &Config::optimizer;
+  const std::vector<std::string> adams{"adam", "adamw"};
+  return {
+      .name = "optimizer",
+      .help = "The update rule. `groups` lists parameter groups that differ from it.",
+      .fields =
+          {
+              field("name", optimizer, &OptimizerConfig::name, "The update rule.",
+                    {.choices = optimizer_names(), .required = true}),
+              field("lr", optimizer, &OptimizerConfig::lr,
+                    "Learning rate, which the schedule multiplies.",
+                    {.min = 0,
+                     .max = 1e6,
+                     .above_min = true,
+                     .required = true,
+                     .synonyms = {"learning_rate", "base_lr"}}),
+              field("weight_decay", optimizer, &OptimizerConfig::weight_decay,
+                    "Weight decay, applied as the rule defines it: adamw decouples it from the "
+                    "gradient.",
+                    {.min = 0, .max = 1e6, .synonyms = {"wd", "decay"}}),
+              field("momentum", optimizer, &OptimizerConfig::momentum, "Momentum.",
+                    {.min = 0, .max = 1, .below_max = true, .only_for = {"sgd", "muon"}}),
+              field("nesterov", optimizer, &OptimizerConfig::nesterov,
+                    "Nesterov's form of momentum.", {.only_for = {"sgd"}}),
+              field("beta1", optimizer, &OptimizerConfig::beta1, "Decay of the mean of gradients.",
+                    {.min = 0,
+                     .max = 1,
+                     .below_max = true,
+                     .only_for = adams,
+                     .synonyms = {"betas"}}),
+              field("beta2", optimizer, &OptimizerConfig::beta2,
+                    "Decay of the mean of squared gradients.",
+                    {.min = 0, .max = 1, .below_max = true, .only_for = adams}),
+              field("eps", optimizer, &OptimizerConfig::eps, "Added to the denominator.",
+                    {.min = 0,
+                     .max = 1,
+                     .above_min = true,
+                     .only_for = adams,
+                     .synonyms = {"epsilon"}}),
+              field("muon_steps", optimizer, &OptimizerConfig::muon_steps,
+                    "Newton-Schulz iterations.", {.min = 1, .max = 20, .only_for = {"muon"}}),
+              field("muon_normalize_weights", optimizer, &OptimizerConfig::muon_normalize_weights,
+                    "Scale each weight to Frobenius norm sqrt(rows) before its update.",
+                    {.only_for = {"muon"}}),
+          },
+      .has_groups = true};
+}
+
+Section schedule_section() {
+  const auto schedule = &Config::schedule;
+  return {
+      .name = "schedule",
+      .help = "How the learning rate changes over the run.",
+      .fields = {
+          field("name", schedule, &ScheduleConfig::name, "Shape of the schedule.",
+                {.choices = {"constant", "linear", "step", "cosine", "one_cycle"}}),
+          field("unit", schedule, &ScheduleConfig::unit, "Unit of the lengths below.",
+                {.choices = {"epochs", "steps"}}),
+          field("warmup", schedule, &ScheduleConfig::warmup, "Length of the linear rise from 0.",
+                {.min = 0, .max = kMostLength, .synonyms = {"warmup_steps", "warmup_epochs"}}),
+          field("duration", schedule, &ScheduleConfig::duration,
+                "Total length, warm-up included; 0 means the whole run.",
+                {.min = 0, .max = kMostLength, .synonyms = {"length", "total_steps", "T_max"}}),
+          field("final_fraction", schedule, &ScheduleConfig::final_fraction,
+                "Last rate over optimizer.lr.",
+                {.min = 0, .max = 1, .only_for = {"linear", "cosine", "one_cycle"}}),
+          field("step_size", schedule, &ScheduleConfig::step_size,
+                "Length between drops of the rate; must be > 0.",
+                {.min = 0, .max = kMostLength, .only_for = {"step"}}),
+          field("gamma", schedule, &ScheduleConfig::gamma, "Factor of each drop.",
+                {.min = 0, .max = 1, .above_min = true, .only_for = {"step"}}),
+          field("initial_fraction", schedule, &ScheduleConfig::initial_fraction,
+                "First rate over optimizer.lr.",
+                {.min = 0, .max = 1, .above_min = true, .only_for = {"one_cycle"}}),
+          field("peak", schedule, &ScheduleConfig::peak,
+                "Where in the duration the rate is highest, as a share of it.",
+                {.min = 0,
+                 .max = 1,
+                 .above_min = true,
+                 .below_max = true,
+                 .only_for = {"one_cycle"},
+                 .synonyms = {"pct_start"}}),
+      }};
+}
+
+Section loss_section() {
+  const auto loss = &Config::loss;
+  return {.name = "loss",
+          .help = "What is minimised.",
+          .fields = {field("name", loss, &LossConfig::name, "A registered loss."),
+                     field("reduction", loss, &LossConfig::reduction,
+                           "The gradient is of the mean or of the sum over the global batch; "
+                           "logs always show the mean.",
+                           {.choices = {"mean", "sum"}})},
+          .registered = registered("loss", &DeclaredOptions::losses, loss)};
+}
+
+Section metric_section() {
+  return {.name = "metric",
+          .help = "What is measured beside the loss; the best checkpoint is chosen by it.",
+          .fields = {field("name", &Config::metric, &MetricConfig::name, "A registered metric.")},
+          .registered =
+              Registered{.part = "metric",
+                         .names = [](const DeclaredOptions& declared) { return declared.metrics; },
+                         .options = [](const DeclaredOptions&, const std::string&)
+                             -> const std::vector<OptionSpec>* { return nullptr; },
+                         .get_options = [](const Config&) -> const Options* { return nullptr; },
+                         .set_options = [](Config&, const Options&) {}}};
+}
+
+Section train_section() {
+  const auto train = &Config::train;
+  return {
+      .name = "train",
+      .help = "How long and in which batches; at least one of `epochs` and `max_steps` is needed.",
+      .fields = {
+          field("epochs", train, &TrainConfig::epochs,
+                "Passes over the training set; a fraction stops inside one; 0 means no limit.",
+                {.min = 0, .max = 1e6, .synonyms = {"num_epochs", "max_epochs"}}),
+          field("max_steps", train, &TrainConfig::max_steps,
+                "Optimizer steps after which training ends; 0 means no limit.",
+                {.min = 0, .synonyms = {"steps", "num_steps", "max_iterations"}}),
+          field("global_batch", train, &TrainConfig::global_batch,
+                "Samples of one optimizer step, over all ranks.",
+                {.min = 1,
+                 .max = kMostSamples,
+                 .required = true,
+                 .synonyms = {"batch_size", "batch", "global_batch_size"}}),
+          field("micro_batch", train, &TrainConfig::micro_batch,
+                "Samples of one forward pass on one rank; 0 means the rank's whole share.",
+                {.min = 0, .max = kMostSamples, .synonyms = {"micro_batch_size"}}),
+          field("precision", train, &TrainConfig::precision,
+                "Number format of parameters and arithmetic.",
+                {.choices = {"fp32", "fp64"}, .synonyms = {"dtype"}}),
+          field("clip_norm", train, &TrainConfig::clip_norm,
+                "Scale the gradient down to this global norm; 0 means off.",
+                {.min = 0,
+                 .max = 1e9,
+                 .synonyms = {"max_grad_norm", "grad_clip", "gradient_clip_val"}}),
+          field("eval_every_epochs", train, &TrainConfig::eval_every_epochs,
+                "Epochs between evaluations; 0 means only at the end.",
+                {.min = 0, .max = 1e6, .synonyms = {"eval_every", "check_val_every_n_epoch"}}),
+          field("eval_batch", train, &TrainConfig::eval_batch,
+                "Samples of one forward pass of evaluation on one rank; 0 means the rank's share "
+                "of global_batch, at most 500.",
+                {.min = 0, .max = kMostSamples, .synonyms = {"eval_batch_size"}}),
+          field("eval_views", train, &TrainConfig::eval_views,
+                "Average outputs over views of an image: itself, its mirror, or six with one-pixel "
+                "shifts.",
+                {.choices = {"single", "mirror", "six"}, .synonyms = {"tta"}}),
+          field("patience", train, &TrainConfig::patience,
+                "Stop after this many evaluations without improvement on the validation split; "
+                "0 means never.",
+                {.min = 0, .synonyms = {"early_stopping"}}),
+      }};
+}
+
+Section parallel_section() {
+  const auto parallel = &Config::parallel;
+  return {
+      .name = "parallel",
+      .help = "How gradients travel between ranks.",
+      .fields = {field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
+                       "Size limit of a gradient bucket, in 10^6 bytes.",
+                       {.min = 0, .max = 1e5, .above_min = true, .synonyms = {"bucket_cap_mb"}}),
+                 field("first_bucket_mb", parallel, &ParallelConfig::first_bucket_mb,
+                       "The same of the first and the last bucket to be reduced.",
+                       {.min = 0, .max = 1e5, .above_min = true})}};
+}
+
+Section checkpoint_section() {
+  const auto checkpoint = &Config::checkpoint;
+  return {.name = "checkpoint",
+          .help = "When the state of the training is saved.",
+          .fields = {field("every_steps", checkpoint, &CheckpointConfig::every_steps,
+                           "Optimizer steps between checkpoints; 0 means only at the end.",
+                           {.min = 0, .synonyms = {"every", "save_steps"}}),
+                     field("keep", checkpoint, &CheckpointConfig::keep,
+                           "Newest checkpoints that are kept; the best is kept besides.",
+                           {.min = 1, .synonyms = {"save_total_limit", "keep_last"}})}};
+}
+
+Section log_section() {
+  const auto log = &Config::log;
+  return {.name = "log",
+          .help = "What is written while training.",
+          .fields = {field("every_steps", log, &LogConfig::every_steps,
+                           "Optimizer steps between step records in the log files.",
+                           {.min = 1, .synonyms = {"every", "log_every", "log_interval"}}),
+                     field("console_seconds", log, &LogConfig::console_seconds,
+                           "Seconds between lines on the console, at least.",
+                           {.min = 0, .max = kMostSeconds})}};
+}
+
+}  // namespace
+
+const std::vector<Section>& config_sections() {
+  static const std::vector<Section> sections{
+      run_section(),      model_section(),      data_section(),   optimizer_section(),
+      schedule_section(), loss_section(),       metric_section(), train_section(),
+      parallel_section(), checkpoint_section(), log_section()};
+  return sections;
+}
+
+}  // namespace trireme

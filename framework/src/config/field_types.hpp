@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the members of the configuration structs become values of the field table. For the files that
+// hold the table only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "config/fields.hpp"
+
+namespace trireme {
+
+// Upper bound of lengths that are converted to whole steps later: far beyond use, short of
+// overflow.
+inline constexpr double kMostLength = 1e9;
+
+inline std::vector<std::string> optimizer_names() { return {"sgd", "adam", "adamw", "muon"}; }
+
+template <class T>
+struct Stored {
+  using Type = T;
+};
+template <class T>
+struct Stored<std::optional<T>> {
+  using Type = T;
+};
+
+template <class T>
+constexpr ValueType type_of() {
+  if constexpr (std::is_same_v<T, bool>) return ValueType::kBool;
+  if constexpr (std::is_same_v<T, std::int64_t>) return ValueType::kInteger;
+  if constexpr (std::is_same_v<T, double>) return ValueType::kNumber;
+  if constexpr (std::is_same_v<T, std::string>) return ValueType::kText;
+  if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) return ValueType::kIntegers;
+  if constexpr (std::is_same_v<T, std::vector<double>>) return ValueType::kNumbers;
+}
+
+template <class T>
+Value as_value(const T& member) {
+  return member;
+}
+template <class T>
+Value as_value(const std::optional<T>& member) {
+  return member ? Value(*member) : Value();
+}
+
+}  // namespace trireme
