@@ -35,6 +35,10 @@ ONLY_IN: list[tuple[re.Pattern[str], set[str]]] = [
     (re.compile(r"turbojpeg\.h|png\.h|zlib\.h"), {"data"}),
     (re.compile(r"CLI/"), {"app"}),
 ]
+# Headers of others that the public API may include.
+PUBLIC_OTHERS = re.compile(r"(torch|ATen|c10)/")
+CONDITION = re.compile(r"^\s*#\s*(if|ifdef|ifndef)\b")
+MAX_CONDITIONS = 5
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 MAX_LINES = 400
 
@@ -47,14 +51,45 @@ def breaches_of_include(layer: str, header: str) -> list[str]:
         found.append(f"{layer} may not include {target}: {header}")
     if layer in WITHOUT_TORCH and TORCH.match(header):
         found.append(f"{layer} builds without torch: {header}")
+    public = header.startswith("trireme/") or PUBLIC_OTHERS.match(header)
+    other = re.search(r"[./]", header) and target not in LAYERS and not public
+    if layer == "include" and other:
+        found.append(f"the public API includes only its own headers and torch's: {header}")
     for pattern, layers in ONLY_IN:
         if pattern.match(header) and layer not in layers:
             found.append(f"{header} stays in {', '.join(sorted(layers))}")
     return found
 
 
+def torch_by(root: Path, header: str, seen: frozenset[str] = frozenset()) -> str:
+    """How one of our own headers comes to include torch: "a.hpp > torch/types.h"; "" where not."""
+    if TORCH.match(header):
+        return header
+    path = next((root / folder / header for folder in ("framework/include", "framework/src")
+                 if (root / folder / header).is_file()), None)
+    if path is None or header in seen:
+        return ""
+    for line in path.read_text().splitlines():
+        include = INCLUDE.match(line)
+        if include and (way := torch_by(root, include[1], seen | {header})):
+            return f"{header} > {way}"
+    return ""
+
+
+def conditions(root: Path) -> list[str]:
+    """Places of the conditional compilation in framework/."""
+    return [f"{path.relative_to(root)}:{number}"
+            for pattern in ("*.hpp", "*.cpp")
+            for path in sorted((root / "framework").rglob(pattern))
+            for number, line in enumerate(path.read_text().splitlines(), 1)
+            if CONDITION.match(line)]
+
+
 def breaches(root: Path) -> list[str]:
     found = []
+    if len(places_of_conditions := conditions(root)) > MAX_CONDITIONS:
+        found.append(f"framework: {len(places_of_conditions)} times #if, at most {MAX_CONDITIONS}: "
+                     + ", ".join(places_of_conditions))
     places = [(root / "framework/src" / layer, layer) for layer in LAYERS]
     places += [(root / "models", "models"), (root / "framework/include", "include")]
     for folder, layer in places:
@@ -65,6 +100,9 @@ def breaches(root: Path) -> list[str]:
                 if include := INCLUDE.match(line):
                     found += [f"{name}:{number}: {text}"
                               for text in breaches_of_include(layer, include[1])]
+                    way = torch_by(root, include[1]) if layer in WITHOUT_TORCH else ""
+                    if " > " in way:
+                        found.append(f"{name}:{number}: {layer} builds without torch: {way}")
             found += breaches_of_form(str(name), lines)
     unknown = {path.name for path in (root / "framework/src").iterdir()} - set(LAYERS)
     return found + [f"framework/src/{name}: no known layer" for name in sorted(unknown)]

@@ -38,6 +38,27 @@ class SourcesTest(unittest.TestCase):
         self.assertEqual(
             self.breaches("framework/src/data/a.hpp", SPDX + '#include "trireme/dataset.hpp"\n'), [])
 
+    def test_follows_own_headers_to_torch(self) -> None:
+        self.breaches("framework/include/trireme/tensor.hpp", SPDX + "#include <torch/types.h>\n")
+        self.breaches("framework/src/base/a.hpp", SPDX + '#include "trireme/tensor.hpp"\n')
+        found = self.breaches("framework/src/data/b.cpp", SPDX + '\n#include "base/a.hpp"\n')
+        self.assertIn("framework/src/data/b.cpp:3: data builds without torch: "
+                      "base/a.hpp > trireme/tensor.hpp > torch/types.h", found)
+
+    def test_keeps_other_libraries_out_of_the_public_api(self) -> None:
+        for header in ("<nlohmann/json.hpp>", "<sys/mman.h>", '"base/text.hpp"', "<fmt.h>"):
+            found = self.breaches("framework/include/trireme/a.hpp", SPDX + f"#include {header}\n")
+            self.assertEqual(len(found), 1, header)
+        text = SPDX + '#include <vector>\n#include <torch/types.h>\n#include "trireme/b.hpp"\n'
+        self.assertEqual(self.breaches("framework/include/trireme/a.hpp", text), [])
+
+    def test_allows_five_conditions_in_the_framework(self) -> None:
+        text = SPDX + "#if A\n#endif\n" * 5
+        self.assertEqual(self.breaches("framework/src/base/a.cpp", text), [])
+        found = self.breaches("framework/src/comm/b.cpp", SPDX + "# ifdef B\n#endif\n")
+        self.assertEqual(len(found), 1)
+        self.assertIn("6 times #if", found[0])
+
     def test_keeps_headers_of_others_in_their_layer(self) -> None:
         self.assertEqual(self.breaches("framework/src/comm/a.cpp", SPDX + "#include <mpi.h>\n"), [])
         self.assertEqual(
