@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trainer tells those who look on: plain numbers. Observers never steer and never communicate.
+// What the trainer tells those who look on: plain numbers. Observers never steer and never
+// communicate. Called on rank 0, from the training thread, in the order of what happens; an
+// observer that cannot write warns once and stays quiet.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +10,7 @@
 namespace trireme {
 
 struct StartEvent {
-  std::int64_t step = 0;           // steps done before: 0, or where a resumed run goes on
+  std::int64_t step = 0;  // steps done before: 0, or where a resumed run goes on
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;
   int world_size = 1;
@@ -17,28 +19,28 @@ struct StartEvent {
 };
 
 struct StepEvent {
-  std::int64_t step = 0;        // 1-based: steps done
-  double epoch = 0;             // epochs done, fractional
-  double loss = 0;              // mean over the global batch
-  double metric = 0;            // mean over the global batch
-  double lr = 0;                // of the first group
-  double grad_norm = 0;         // before clipping
-  std::int64_t samples = 0;     // in this global batch
-  double step_ms = 0;           // wall time of the whole step
-  double data_wait_ms = 0;      // of it: waiting for input
-  double comm_exposed_ms = 0;   // of it: waiting for reductions after backward
-  double comm_overlap = 0;      // share of reduced bytes that were complete when backward returned
+  std::int64_t step = 0;       // 1-based: steps done
+  double epoch = 0;            // epochs done, fractional
+  double loss = 0;             // mean over the global batch
+  double metric = 0;           // mean over the global batch
+  double lr = 0;               // of the first group
+  double grad_norm = 0;        // before clipping
+  std::int64_t samples = 0;    // in this global batch
+  double step_ms = 0;          // wall time of the whole step
+  double data_wait_ms = 0;     // of it: waiting for input
+  double comm_exposed_ms = 0;  // of it: waiting for reductions after backward
+  double comm_overlap = 0;     // share of reduced bytes that were complete when backward returned
 };
 
 struct EvalEvent {
   std::int64_t step = 0;
   double epoch = 0;
-  std::string split;            // "validation" | "test"
+  std::string split;  // "validation" | "test"
   double loss = 0;
   double metric = 0;
   std::int64_t samples = 0;
   double seconds = 0;
-  bool best = false;            // best validation result so far
+  bool best = false;  // best validation result so far
 };
 
 struct CheckpointEvent {
@@ -49,9 +51,9 @@ struct CheckpointEvent {
 };
 
 struct EndEvent {
-  std::string status;  // "finished" | "early_stop" | "stopped"
-  std::int64_t steps = 0;
-  double seconds = 0;  // of this process, from the start event
+  std::string status;        // "finished" | "early_stop" | "stopped"
+  std::int64_t steps = 0;    // done in all, those before a resume included
+  double seconds = 0;        // of this process, from the start event
   double samples_per_s = 0;  // training only
 };
 

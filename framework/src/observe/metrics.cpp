@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "observe/metrics.hpp"
+
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+
+#include "trireme/error.hpp"
+
+namespace trireme {
+using Json = nlohmann::ordered_json;
+namespace {
+
+// The step that a line of metrics.jsonl speaks of; nothing if the line is none of ours.
+std::optional<std::int64_t> step_of_json(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  const auto found = json.find(json.contains("step") ? "step" : "steps");
+  if (found == json.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+// The same for a row of metrics.csv.
+std::optional<std::int64_t> step_of_row(std::string_view line) {
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
+  if (error != std::errc() || end == line.data() + line.size() || *end != ',') return std::nullopt;
+  return step;
+}
+
+// Paths are bytes and need not be UTF-8.
+std::string to_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The shortest text that reads back to the same value.
+template <typename Number>
+std::string shortest(Number value) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
+  TRIREME_ASSERT(error == std::errc(), "a number has more than 32 characters");
+  return {text.data(), end};
+}
+
+}  // namespace
+
+double samples_per_s(const StepEvent& event) {
+  constexpr double kMsPerSecond = 1000;
+  return event.step_ms > 0 ? static_cast<double>(event.samples) / event.step_ms * kMsPerSecond : 0;
+}
+
+bool StepFilter::passes(const StepEvent& event) {
+  if (event.step % every_steps_ == 0) {
+    left_out_.reset();
+    return true;
+  }
+  left_out_ = event;
+  return false;
+}
+
+std::optional<StepEvent> StepFilter::take_left_out() { return std::exchange(left_out_, {}); }
+
+JsonlWriter::JsonlWriter(const MetricsOptions& options)
+    : metric_(options.metric), filter_(options.every_steps), file_(options.path, options.warn) {}
+
+void JsonlWriter::on_start(const StartEvent& event) {
+  file_.start("", [&](std::string_view line) {
+    const std::optional<std::int64_t> step = step_of_json(line);
+    return step && *step <= event.step;
+  });
+  file_.append(to_text({{"event", "start"},
+                        {"step", event.step},
+                        {"total_steps", event.total_steps},
+                        {"steps_per_epoch", event.steps_per_epoch},
+                        {"world_size", event.world_size},
+                        {"parameters", event.parameters},
+                        {"train_samples", event.train_samples}}));
+}
+
+void JsonlWriter::on_step(const StepEvent& event) {
+  if (filter_.passes(event)) write_step(event);
+}
+
+void JsonlWriter::write_step(const StepEvent& event) {
+  file_.append(to_text({{"event", "step"},
+                        {"step", event.step},
+                        {"epoch", event.epoch},
+                        {"loss", event.loss},
+                        {metric_, event.metric},
+                        {"lr", event.lr},
+                        {"grad_norm", event.grad_norm},
+                        {"samples", event.samples},
+                        {"samples_per_s", samples_per_s(event)},
+                        {"step_ms", event.step_ms},
+                        {"data_wait_ms", event.data_wait_ms},
+                        {"comm_exposed_ms", event.comm_exposed_ms},
+                        {"comm_overlap", event.comm_overlap}}));
+}
+
+void JsonlWriter::on_eval(const EvalEvent& event) {
+  file_.append(to_text({{"event", "eval"},
+                        {"step", event.step},
+                        {"epoch", event.epoch},
+                        {"split", event.split},
+                        {"loss", event.loss},
+                        {metric_, event.metric},
+                        {"samples", event.samples},
+                        {"seconds", event.seconds},
+                        {"best", event.best}}));
+}
+
+void JsonlWriter::on_checkpoint(const CheckpointEvent& event) {
+  file_.append(to_text({{"event", "checkpoint"},
+                        {"step", event.step},
+                        {"path", event.path},
+                        {"size_bytes", event.size_bytes},
+                        {"seconds", event.seconds}}));
+}
+
+void JsonlWriter::on_end(const EndEvent& event) {
+  if (const auto last = filter_.take_left_out()) write_step(*last);
+  file_.append(to_text({{"event", "end"},
+                        {"status", event.status},
+                        {"steps", event.steps},
+                        {"seconds", event.seconds},
+                        {"samples_per_s", event.samples_per_s}}));
+}
+
+CsvWriter::CsvWriter(const MetricsOptions& options)
+    : metric_(options.metric), filter_(options.every_steps), file_(options.path, options.warn) {}
+
+void CsvWriter::on_start(const StartEvent& event) {
+  const std::string header = "step,epoch,loss," + metric_ +
+                             ",lr,grad_norm,samples,samples_per_s,step_ms,data_wait_ms,"
+                             "comm_exposed_ms,comm_overlap\n";
+  file_.start(header, [&](std::string_view line) {
+    const std::optional<std::int64_t> step = step_of_row(line);
+    return step && *step <= event.step;
+  });
+}
+
+void CsvWriter::on_step(const StepEvent& event) {
+  if (filter_.passes(event)) write_step(event);
+}
+
+void CsvWriter::write_step(const StepEvent& event) {
+  std::string row = shortest(event.step);
+  for (const double value : {event.epoch, event.loss, event.metric, event.lr, event.grad_norm}) {
+    row += "," + shortest(value);
+  }
+  row += "," + shortest(event.samples);
+  for (const double value : {samples_per_s(event), event.step_ms, event.data_wait_ms,
+                             event.comm_exposed_ms, event.comm_overlap}) {
+    row += "," + shortest(value);
+  }
+  file_.append(row);
+}
+
+void CsvWriter::on_end(const EndEvent& /*event*/) {
+  if (const auto last = filter_.take_left_out()) write_step(*last);
+}
+
+}  // namespace trireme

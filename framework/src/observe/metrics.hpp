@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// metrics.jsonl and metrics.csv: all numbers of a run, for programs. Numbers read back bit for bit.
+//
+// Note [Which steps are written]
+// Steps that are multiples of every_steps, and at the end of a run its last step. At a start,
+// events beyond the step where training goes on (StartEvent::step) are removed, so a resumed run
+// has no gap and no double. Events of exactly that step stay.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "observe/line_file.hpp"
+#include "observe/observer.hpp"
+
+namespace trireme {
+
+struct MetricsOptions {
+  std::filesystem::path path;
+  std::string metric;            // name under which StepEvent::metric and EvalEvent::metric appear
+  std::int64_t every_steps = 1;  // >= 1; Note [Which steps are written]
+  Warn warn;                     // told the first time that the file cannot be written
+};
+
+// Samples a second of one step; 0 for a step without duration.
+double samples_per_s(const StepEvent& event);
+
+// Decides which steps are written.
+class StepFilter {
+ public:
+  explicit StepFilter(std::int64_t every_steps) : every_steps_(every_steps) {}
+  bool passes(const StepEvent& event);
+  // The last step, if it was left out.
+  std::optional<StepEvent> take_left_out();
+
+ private:
+  std::int64_t every_steps_;
+  std::optional<StepEvent> left_out_;
+};
+
+// One JSON object a line; "event" is start, step, eval, checkpoint or end. A number that is not
+// finite is null.
+class JsonlWriter : public Observer {
+ public:
+  explicit JsonlWriter(const MetricsOptions& options);
+  void on_start(const StartEvent& event) override;
+  void on_step(const StepEvent& event) override;
+  void on_eval(const EvalEvent& event) override;
+  void on_checkpoint(const CheckpointEvent& event) override;
+  void on_end(const EndEvent& event) override;
+
+ private:
+  void write_step(const StepEvent& event);
+
+  std::string metric_;
+  StepFilter filter_;
+  LineFile file_;
+};
+
+// Steps only, one a row under one header. A number that is not finite is nan, inf or -inf.
+class CsvWriter : public Observer {
+ public:
+  explicit CsvWriter(const MetricsOptions& options);
+  void on_start(const StartEvent& event) override;
+  void on_step(const StepEvent& event) override;
+  void on_end(const EndEvent& event) override;
+
+ private:
+  void write_step(const StepEvent& event);
+
+  std::string metric_;
+  StepFilter filter_;
+  LineFile file_;
+};
+
+}  // namespace trireme

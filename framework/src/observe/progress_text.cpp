@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "observe/progress_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+constexpr double kMsPerSecond = 1000;
+
+std::string number(const char* format, double value) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+// A speed without an exponent: three significant digits, or all before the point.
+std::string speed(double value) { return number(value < 100 ? "%.3g" : "%.0f", value); }
+
+// 11173962 -> "11,173,962"
+std::string grouped(std::int64_t value) {
+  std::string text = std::to_string(value);
+  constexpr std::ptrdiff_t kGroup = 3;
+  for (auto at = std::ssize(text) - kGroup; at > 0; at -= kGroup) {
+    text.insert(static_cast<std::size_t>(at), ",");
+  }
+  return text;
+}
+
+// "9s", "2m04s", "1h02m", "3d04h"
+std::string duration(double seconds) {
+  struct Unit {
+    long long seconds;
+    char name;
+    long long next_seconds;
+    char next_name;
+  };
+  constexpr std::array kUnits = {Unit{86400, 'd', 3600, 'h'}, Unit{3600, 'h', 60, 'm'},
+                                 Unit{60, 'm', 1, 's'}};
+  constexpr double kLongest = 1e9;
+  const long long whole = std::llround(std::min(seconds, kLongest));
+  for (const Unit& unit : kUnits) {
+    if (whole < unit.seconds) continue;
+    std::array<char, 64> text{};
+    std::snprintf(text.data(), text.size(), "%lld%c%02lld%c", whole / unit.seconds, unit.name,
+                  whole % unit.seconds / unit.next_seconds, unit.next_name);
+    return text.data();
+  }
+  return std::to_string(whole) + "s";
+}
+
+std::string plural(std::int64_t count, const std::string& noun) {
+  return grouped(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+ProgressText::ProgressText(std::string metric, SteadyClock clock)
+    : metric_(std::move(metric)), clock_(std::move(clock)) {}
+
+std::string ProgressText::start(const StartEvent& event) {
+  start_ = event;
+  started_at_ = clock_();
+  newest_ = {};
+  newest_.step = event.step;
+  std::string text = "training on " + plural(event.world_size, "rank") + ": " +
+                     plural(event.parameters, "parameter") + ", " +
+                     plural(event.train_samples, "sample") + ", " +
+                     plural(event.steps_per_epoch, "step") + " an epoch, " +
+                     plural(event.total_steps, "step") + " in all";
+  if (event.step > 0) text += ", going on after step " + std::to_string(event.step);
+  return text;
+}
+
+void ProgressText::add(const StepEvent& event) {
+  newest_ = event;
+  ++steps_;
+  samples_ += event.samples;
+  step_ms_ += event.step_ms;
+  comm_exposed_ms_ += event.comm_exposed_ms;
+}
+
+std::string ProgressText::step_line() {
+  const auto count = static_cast<double>(steps_);
+  const double samples_a_second =
+      step_ms_ > 0 ? static_cast<double>(samples_) / step_ms_ * kMsPerSecond : 0;
+  std::string text =
+      "step " + std::to_string(newest_.step) + "/" + std::to_string(start_.total_steps) +
+      "  epoch " + number("%.2f", newest_.epoch) + "  loss " + number("%.4f", newest_.loss) + "  " +
+      metric_ + " " + number("%.4f", newest_.metric) + "  lr " + number("%.3g", newest_.lr) + "  " +
+      speed(samples_a_second) + " samples/s  step " + speed(step_ms_ / count) +
+      " ms  exposed comm " + speed(comm_exposed_ms_ / count) + " ms  ETA " + remaining_time();
+  steps_ = samples_ = 0;
+  step_ms_ = comm_exposed_ms_ = 0;
+  return text;
+}
+
+// From the pace since the start: evaluations and checkpoints are in it.
+std::string ProgressText::remaining_time() const {
+  const std::chrono::duration<double> elapsed = clock_() - started_at_;
+  const auto done = static_cast<double>(newest_.step - start_.step);
+  const auto left = static_cast<double>(start_.total_steps - newest_.step);
+  return duration(elapsed.count() / done * left);
+}
+
+double ProgressText::fraction_done() const {
+  if (start_.total_steps <= 0) return 0;
+  const double fraction =
+      static_cast<double>(newest_.step) / static_cast<double>(start_.total_steps);
+  return std::clamp(fraction, 0.0, 1.0);
+}
+
+std::string ProgressText::eval(const EvalEvent& event) const {
+  return event.split + " after step " + std::to_string(event.step) + "  epoch " +
+         number("%.2f", event.epoch) + "  loss " + number("%.4f", event.loss) + "  " + metric_ +
+         " " + number("%.4f", event.metric) + "  (" + plural(event.samples, "sample") + ", " +
+         number("%.1f", event.seconds) + " s)" + (event.best ? "  best so far" : "");
+}
+
+std::string ProgressText::checkpoint(const CheckpointEvent& event) const {
+  constexpr double kBytesPerMb = 1e6;
+  return "checkpoint of step " + std::to_string(event.step) + "  " + event.path + "  (" +
+         number("%.1f", static_cast<double>(event.size_bytes) / kBytesPerMb) + " MB, " +
+         number("%.1f", event.seconds) + " s)";
+}
+
+std::string ProgressText::end(const EndEvent& event) const {
+  const std::string status = event.status == "early_stop" ? "stopped early" : event.status;
+  return status + " after " + plural(event.steps, "step") + ": " + duration(event.seconds) + ", " +
+         speed(event.samples_per_s) + " samples/s";
+}
+
+}  // namespace trireme
