@@ -77,7 +77,7 @@ const json kDocument = {
     {"loss", {{"smoothing", 0.2}}},
     {"train", {{"global_batch", 32}}}};
 
-json with(const char* section, const char* key, const json& value) {
+json changed(const char* section, const char* key, const json& value) {
   json document = kDocument;
   document[section][key] = value;
   return document;
@@ -85,28 +85,28 @@ json with(const char* section, const char* key, const json& value) {
 
 TEST(ConfigSchema, AcceptsWhatTheReaderAccepts) {
   EXPECT_TRUE(Validator().accepts(schema(), kDocument));
-  EXPECT_TRUE(Validator().accepts(schema(), with("schedule", "name", "cosine")));
-  EXPECT_TRUE(Validator().accepts(schema(), with("loss", "name", "cross_entropy")));
+  EXPECT_TRUE(Validator().accepts(schema(), changed("schedule", "name", "cosine")));
+  EXPECT_TRUE(Validator().accepts(schema(), changed("loss", "name", "cross_entropy")));
 }
 
 TEST(ConfigSchema, RefusesWhatTheReaderRefuses) {
   const std::vector<json> documents = {
-      with("optimizer", "lerning_rate", 1),
-      with("optimizer", "lr", "fast"),
-      with("optimizer", "lr", 0),
-      with("optimizer", "momentum", 1),
-      with("optimizer", "name", "sdg"),
-      with("optimizer", "groups", {{{"lr", 1}}}),
-      with("optimizer", "groups", {{{"match", "*"}, {"rate", 1}}}),
-      with("train", "global_batch", 0),
-      with("train", "max_steps", 1.5),
-      with("data", "mean", 0.5),
-      with("data", "std", {0}),
-      with("data", "shuffle", "yes"),
-      with("data", "name", "imagenet"),
-      with("model", "name", "vit"),
-      with("metric", "name", "bleu"),
-      with("network", "transport", "tcp"),
+      changed("optimizer", "lerning_rate", 1),
+      changed("optimizer", "lr", "fast"),
+      changed("optimizer", "lr", 0),
+      changed("optimizer", "momentum", 1),
+      changed("optimizer", "name", "sdg"),
+      changed("optimizer", "groups", {{{"lr", 1}}}),
+      changed("optimizer", "groups", {{{"match", "*"}, {"rate", 1}}}),
+      changed("train", "global_batch", 0),
+      changed("train", "max_steps", 1.5),
+      changed("data", "mean", 0.5),
+      changed("data", "std", {0}),
+      changed("data", "shuffle", "yes"),
+      changed("data", "name", "imagenet"),
+      changed("model", "name", "vit"),
+      changed("metric", "name", "bleu"),
+      changed("network", "transport", "tcp"),
   };
   for (const json& document : documents) {
     EXPECT_FALSE(Validator().accepts(schema(), document)) << document;
@@ -119,14 +119,15 @@ TEST(ConfigSchema, RefusesWhatTheReaderRefuses) {
 }
 
 TEST(ConfigSchema, OptionsBelongToThePartThatIsNamed) {
-  EXPECT_FALSE(Validator().accepts(schema(), with("model", "width", 8)));
-  EXPECT_FALSE(Validator().accepts(schema(), with("model", "hidden", {0})));
+  EXPECT_FALSE(Validator().accepts(schema(), changed("model", "width", 8)));
+  EXPECT_FALSE(Validator().accepts(schema(), changed("model", "hidden", {0})));
   json other = kDocument;
   other["model"] = {{"name", "convnet"}, {"width", 8}, {"dropout", 1}};
   EXPECT_TRUE(Validator().accepts(schema(), other));
   other["model"]["dropout"] = 0.5;  // an integer in this model, a number in mlp
   EXPECT_FALSE(Validator().accepts(schema(), other));
-  EXPECT_FALSE(Validator().accepts(schema(), with("loss", "name", "mse"))) << "smoothing is left";
+  EXPECT_FALSE(Validator().accepts(schema(), changed("loss", "name", "mse")))
+      << "smoothing is left";
 }
 
 TEST(ConfigSchema, DescribesEveryKeyAndGivesItsDefault) {

@@ -43,6 +43,15 @@ inline const std::string kValid =
     "  epochs: 2\n"
     "  global_batch: 32\n";
 
+// kValid with more lines in a section, or behind the sections: "top".
+inline std::string with(const std::string& section, const std::string& lines) {
+  std::string text = kValid;
+  if (section == "top") return text + lines;
+  const auto start = text.find(section + ":\n");
+  if (start == std::string::npos) return text + section + ":\n" + lines;
+  return text.insert(start + section.size() + 2, lines);
+}
+
 inline ReadConfig read(const std::string& text, const std::vector<std::string>& overrides = {}) {
   return parse_config({.file = "a.yaml", .text = text, .overrides = overrides}, test_parts());
 }
