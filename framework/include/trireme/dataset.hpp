@@ -51,7 +51,7 @@ enum class Split { kTrain, kTest };
 
 // What a data set's factory is given.
 struct DatasetContext {
-  std::string path;       // data.path, as written; may be empty
+  std::string path = {};  // data.path, as written; may be empty
   Split split = Split::kTrain;
   std::uint64_t seed = 0;  // run.seed
   // The ranks of this node: a factory that has to decode a whole file lets one rank do it and shares the bytes

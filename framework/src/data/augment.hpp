@@ -16,7 +16,7 @@ namespace trireme {
 
 // The keys of the same names in section data: of the configuration.
 struct AugmentOptions {
-  std::vector<double> mean, std;  // [channel]; empty: 0 and 1
+  std::vector<double> mean = {}, std = {};  // [channel]; empty: 0 and 1
   // none
   // random: mirrored with probability 1/2, drawn anew each epoch
   // alternate: drawn once for all epochs, and the mirror of that in odd epochs

@@ -120,7 +120,7 @@ class Cifar final : public Dataset {
                     (expected > 0 ? std::to_string(wanted) + " (" + std::to_string(expected) +
                                         " records of " + std::to_string(record_bytes_) + ")"
                                   : "one or more records of " + std::to_string(record_bytes_)) +
-                    (found < wanted || found % record_bytes_ != 0
+                    (found == 0 || found < wanted || found % record_bytes_ != 0
                          ? "; it is truncated or no " + layout_.name + " file; " + hint
                          : "; set data.any_length: true if this is meant"));
   }

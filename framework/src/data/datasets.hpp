@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data sets that come with Trireme. All of them check what they find when they are made, and
-// throw DataError that names the file, what was found, what was expected and what to do. Making one
-// is collective over the context's node.
+// throw an Error of ExitCode::kData that names the file, what was found, what was expected and what
+// to do: DataError, or SharedError on all ranks of the node where one rank works for the others.
+// Making one is collective over the context's node.
 #pragma once
 
 #include <functional>

@@ -42,8 +42,9 @@ struct GzipOptions {
   Communicator* node = nullptr;  // null: this process alone
 };
 
-// Collective over the node: its rank 0 decodes, all share the memory. DataError where the file is
-// missing, no gzip file, damaged, shorter or longer than expected.
+// Collective over the node: its rank 0 decodes, all share the memory. SharedError of a data set
+// (ExitCode::kData) on all of them where the file is missing, no gzip file, damaged, shorter or
+// longer than expected.
 FileBytes gunzip_file(const GzipOptions& options);
 
 }  // namespace trireme

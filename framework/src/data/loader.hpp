@@ -32,7 +32,7 @@ struct HostBatch {
 class Loader {
  public:
   struct Settings {
-    AugmentOptions augment;
+    AugmentOptions augment = {};
     std::int64_t workers = 1;   // >= 1
     std::int64_t prefetch = 2;  // >= 1
   };
