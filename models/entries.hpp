@@ -2,6 +2,7 @@
 // One function a model file, and what they share.
 #pragma once
 
+#include "trireme/model.hpp"
 #include "trireme/registry.hpp"
 
 namespace trireme {

@@ -8,7 +8,6 @@
 #include <string>
 
 #include <torch/nn/module.h>
-#include <torch/types.h>
 
 namespace trireme {
 

@@ -7,11 +7,14 @@
 #include <string>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+
 #include "trireme/dataset.hpp"
-#include "trireme/model.hpp"
 #include "trireme/options.hpp"
 
 namespace trireme {
+
+class Model;  // model.hpp
 
 struct ModelEntry {
   std::string name;                 // model.name
@@ -20,6 +23,7 @@ struct ModelEntry {
   std::function<std::shared_ptr<Model>(const Options&, const DatasetSpec&)> make;
 };
 
+// `make` is called for each split; for kTest it may return nullptr: there is no test set.
 struct DatasetEntry {
   std::string name;  // data.name
   std::string help;
@@ -29,7 +33,7 @@ struct DatasetEntry {
 
 // A loss maps (output, target) to the *sum* of its terms over the micro-batch, a scalar; the trainer divides by the
 // global number of terms where loss.reduction is mean.
-using LossFunction = std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>;
+using LossFunction = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 struct LossEntry {
   std::string name;  // loss.name
   std::string help;
@@ -38,7 +42,7 @@ struct LossEntry {
 };
 
 // A metric maps (output, target) to the sum of its values over the micro-batch, a scalar; shown is the mean over terms.
-using MetricFunction = std::function<torch::Tensor(const torch::Tensor& output, const torch::Tensor& target)>;
+using MetricFunction = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 struct MetricEntry {
   std::string name;  // metric.name
   std::string help;

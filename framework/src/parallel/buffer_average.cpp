@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/buffer_average.hpp"
 
-#include <torch/types.h>
+#include <ATen/ops/empty.h>
 
 #include "parallel/flat_parameters.hpp"
 
@@ -13,7 +13,7 @@ BufferAverage::BufferAverage(std::vector<at::Tensor> buffers, Communicator& comm
     std::int64_t numel = 0;
     for (const at::Tensor& buffer : buffers) numel += buffer.scalar_type() == type ? buffer.numel() : 0;
     if (numel == 0) continue;
-    flat_.push_back(torch::empty({numel}, type));
+    flat_.push_back(at::empty({numel}, type));
     std::int64_t offset = 0;
     for (at::Tensor& buffer : buffers) {
       if (buffer.scalar_type() != type) continue;

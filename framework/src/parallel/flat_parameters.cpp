@@ -3,7 +3,8 @@
 
 #include <memory>
 
-#include <torch/types.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 
 #include "trireme/error.hpp"
 
@@ -41,11 +42,11 @@ Span span_of(const at::Tensor& contiguous) {
 at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype) {
   auto owner = std::make_shared<Buffer>(std::move(buffer));
   TRIREME_ASSERT(owner->size_bytes() >= static_cast<std::size_t>(numel) * size_of(dtype), "buffer too small");
-  return torch::from_blob(owner->data(), {numel}, [owner](void*) {}, torch_type(dtype));
+  return at::from_blob(owner->data(), {numel}, [owner](void*) {}, torch_type(dtype));
 }
 
 void broadcast_values(const at::Tensor& tensor, Communicator& communicator) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const at::Tensor dense = tensor.detach().contiguous().view({-1});
   communicator.broadcast(span_of(dense), 0).wait();
   if (dense.data_ptr() != tensor.data_ptr()) tensor.copy_(dense.view(tensor.sizes()));
@@ -54,7 +55,7 @@ void broadcast_values(const at::Tensor& tensor, Communicator& communicator) {
 FlatParameters::FlatParameters(std::vector<NamedTensor> parameters, BucketPlan plan,
                                Communicator& communicator)
     : parameters_(std::move(parameters)), plan_(std::move(plan)) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   for (const PlanBucket& bucket : plan_.buckets) {
     const std::size_t bytes = static_cast<std::size_t>(bucket.numel) * size_of(bucket.dtype);
     values_.push_back(wrap(communicator.allocate(bytes), bucket.numel, bucket.dtype));

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
-#include <torch/types.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "optim/norm.hpp"
 
@@ -37,7 +39,7 @@ ShardedUpdate::ShardedUpdate(FlatParameters& flat, std::vector<ParameterGroup> g
     const at::Tensor like = shard(flat_.values(b), b);
     state_.emplace_back();
     for (std::size_t s = 0; s < most_slots(flat_.plan().buckets[b], group_of_, rules_); ++s) {
-      state_.back().push_back(torch::zeros_like(like));
+      state_.back().push_back(at::zeros_like(like));
     }
     add_segments(b);
   }
@@ -103,7 +105,7 @@ void ShardedUpdate::scale_gradients(double factor) {
 }
 
 void ShardedUpdate::step(std::span<const double> rates, std::int64_t step) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   for (Segment& segment : segments_) {
     segment.update.lr = rates[static_cast<std::size_t>(segment.group)];
     segment.update.step = step;
@@ -123,7 +125,7 @@ std::vector<ShardedUpdate::SlotTensor> ShardedUpdate::state_tensors(std::size_t 
     const auto parameter = static_cast<std::size_t>(item.parameter);
     for (const std::string& slot : rule_of(item).slots()) {
       const at::Tensor& like = flat_.parameters()[parameter].tensor;
-      tensors.push_back({slot, parameter, torch::zeros(like.sizes(), like.options().requires_grad(false))});
+      tensors.push_back({slot, parameter, at::zeros(like.sizes(), like.options().requires_grad(false))});
     }
   }
   return tensors;
@@ -133,7 +135,7 @@ std::vector<ShardedUpdate::SlotTensor> ShardedUpdate::gather_state(std::size_t b
   const PlanBucket& bucket = flat_.plan().buckets[b];
   std::vector<at::Tensor> whole;  // [slot number]
   for (const at::Tensor& state : state_[b]) {
-    whole.push_back(torch::zeros({bucket.numel}, state.options()));
+    whole.push_back(at::zeros({bucket.numel}, state.options()));
     shard(whole.back(), b).copy_(state);
     communicator_.all_gather(span_of(whole.back()), bucket.shard_offsets).wait();
   }
@@ -152,7 +154,7 @@ std::vector<ShardedUpdate::SlotTensor> ShardedUpdate::gather_state(std::size_t b
 void ShardedUpdate::scatter_state(std::size_t b, const std::vector<SlotTensor>& slots) {
   const PlanBucket& bucket = flat_.plan().buckets[b];
   for (std::size_t s = 0; s < state_[b].size(); ++s) {
-    const at::Tensor whole = torch::zeros({bucket.numel}, state_[b][s].options());
+    const at::Tensor whole = at::zeros({bucket.numel}, state_[b][s].options());
     auto slot = slots.begin();
     for (const PlanItem& item : bucket.items) {
       const std::size_t count = rule_of(item).slots().size();

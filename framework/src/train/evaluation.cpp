@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluation.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
-#include <torch/nn/functional/padding.h>
-#include <torch/types.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/reflection_pad2d.h>
+#include "trireme/model.hpp"
 
 namespace trireme {
 namespace {
+
+constexpr std::int64_t kLargestBatch = 500;  // where train.eval_batch is not set
 
 at::Tensor mirrored_mean(Model& model, const at::Tensor& input) {
   return (model.forward(input) + model.forward(input.flip(-1))) / 2;
@@ -21,19 +26,26 @@ at::Tensor forward_views(Model& model, const at::Tensor& input, const std::strin
   const at::Tensor centre = mirrored_mean(model, input);
   if (views == "mirror") return centre;
   const std::int64_t height = input.size(2), width = input.size(3);
-  const at::Tensor padded = torch::nn::functional::pad(
-      input, torch::nn::functional::PadFuncOptions({1, 1, 1, 1}).mode(torch::kReflect));
+  const at::Tensor padded = at::reflection_pad2d(input, {1, 1, 1, 1});
   const auto crop = [&](std::int64_t offset) {
     return padded.narrow(2, offset, height).narrow(3, offset, width).contiguous(input.suggest_memory_format());
   };
   return 0.5 * centre + 0.25 * mirrored_mean(model, crop(0)) + 0.25 * mirrored_mean(model, crop(2));
 }
 
+EvaluationOptions evaluation_options(const Config& config, int world_size) {
+  const std::int64_t share = (config.train.global_batch + world_size - 1) / world_size;
+  return {.batch = config.train.eval_batch > 0 ? config.train.eval_batch : std::min(share, kLargestBatch),
+          .views = config.train.eval_views,
+          .workers = config.data.workers,
+          .prefetch = config.data.prefetch};
+}
+
 EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat& format,
                           std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options,
                           Communicator& communicator) {
   const auto start = std::chrono::steady_clock::now();
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const Sampler sampler({.num_samples = dataset->size(),
                          .global_batch = options.batch * communicator.size(),
                          .shuffle = false,

@@ -22,6 +22,9 @@ struct EvaluationOptions {
   std::int64_t prefetch = 2;
 };
 
+// What the configuration says.
+EvaluationOptions evaluation_options(const Config& config, int world_size);
+
 // Collective. Every sample counts exactly once, whatever the world size; the ranks share the work. The model is in eval
 // mode meanwhile and in train mode afterwards.
 EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat& format,

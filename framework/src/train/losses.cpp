@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-[[noreturn]] void fail_to_fit(const char* what, const torch::Tensor& output,
-                              const torch::Tensor& target, const char* expected) {
+[[noreturn]] void fail_to_fit(const char* what, const at::Tensor& output,
+                              const at::Tensor& target, const char* expected) {
   std::ostringstream message;
   message << what << ": the model gives " << output.sizes() << " for targets of shape "
           << target.sizes() << "; expected " << expected
@@ -22,7 +22,7 @@ namespace {
 }
 
 // The classes, flat, once it is sure that `output` has one row for each.
-torch::Tensor classes(const char* what, const torch::Tensor& output, const torch::Tensor& target) {
+at::Tensor classes(const char* what, const at::Tensor& output, const at::Tensor& target) {
   if (output.dim() != 2 || output.size(0) != target.numel() || target.scalar_type() != at::kLong) {
     fail_to_fit(what, output, target, "one row of scores for each class id");
   }
@@ -30,7 +30,7 @@ torch::Tensor classes(const char* what, const torch::Tensor& output, const torch
 }
 
 // The output in the shape of the real targets.
-torch::Tensor values(const char* what, const torch::Tensor& output, const torch::Tensor& target) {
+at::Tensor values(const char* what, const at::Tensor& output, const at::Tensor& target) {
   if (output.numel() != target.numel() || !target.is_floating_point()) {
     fail_to_fit(what, output, target, "one output for each real target");
   }
@@ -39,24 +39,24 @@ torch::Tensor values(const char* what, const torch::Tensor& output, const torch:
 
 LossFunction make_cross_entropy(const Options& options) {
   const double smoothing = options.get<double>("label_smoothing");
-  return [smoothing](const torch::Tensor& output, const torch::Tensor& target) {
+  return [smoothing](const at::Tensor& output, const at::Tensor& target) {
     return at::cross_entropy_loss(output, classes("cross_entropy", output, target), /*weight=*/{},
                                   at::Reduction::Sum, /*ignore_index=*/-100, smoothing);
   };
 }
 
 LossFunction make_mse(const Options&) {
-  return [](const torch::Tensor& output, const torch::Tensor& target) {
+  return [](const at::Tensor& output, const at::Tensor& target) {
     return at::mse_loss(values("mse", output, target), target.to(output.scalar_type()),
                         at::Reduction::Sum);
   };
 }
 
-torch::Tensor accuracy(const torch::Tensor& output, const torch::Tensor& target) {
+at::Tensor accuracy(const at::Tensor& output, const at::Tensor& target) {
   return output.argmax(1).eq(classes("accuracy", output, target)).sum().to(at::kDouble);
 }
 
-torch::Tensor absolute_error(const torch::Tensor& output, const torch::Tensor& target) {
+at::Tensor absolute_error(const at::Tensor& output, const at::Tensor& target) {
   return values("mean_absolute_error", output, target)
       .to(at::kDouble)
       .sub(target.to(at::kDouble))

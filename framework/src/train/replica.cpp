@@ -13,6 +13,7 @@
 #include "comm/agree.hpp"
 #include "comm/shared_error.hpp"
 #include "data/loader.hpp"
+#include "trireme/model.hpp"
 
 namespace trireme {
 namespace {

@@ -10,9 +10,11 @@
 #include "optim/optimizer.hpp"
 #include "parallel/flat_parameters.hpp"
 #include "train/task.hpp"
-#include "trireme/model.hpp"
 
 namespace trireme {
+
+class Model;
+struct ForwardContext;
 
 struct Replica {
   std::shared_ptr<Model> model;

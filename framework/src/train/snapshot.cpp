@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include <torch/types.h>
+#include <ATen/core/grad_mode.h>
 #include <xxhash.h>
 
 #include "checkpoint/archive.hpp"
@@ -55,11 +55,13 @@ void require_equal_parameters(const Replica& replica, std::int64_t step, Communi
     const at::Tensor dense = row_major(t.tensor);
     hashes.push_back("'" + t.name + "' XXH3 " + std::to_string(XXH3_64bits(dense.data_ptr(), dense.nbytes())));
   }
-  require_equal(communicator, "the parameters after step " + std::to_string(step), hashes);
+  collectively(communicator, [&] {
+    require_equal(communicator, "the parameters after step " + std::to_string(step), hashes);
+  });
 }
 
 void read_into(const CheckpointReader& reader, const std::string& path, const at::Tensor& tensor) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const ArrayInfo* info = reader.find(path);
   TRIREME_ASSERT(info != nullptr, "'" + path + "' was checked before");
   const at::Tensor dense = row_major(tensor);

@@ -13,14 +13,14 @@
 
 namespace trireme {
 
-// Collective. Proves that the parameters are bitwise equal on all ranks (CommError where not), then rank 0 writes.
-// CheckpointError on all ranks where that fails. On ranks other than 0 the event holds the step only.
+// Collective. Proves that the parameters are bitwise equal on all ranks (SharedError where not), then rank 0 writes.
+// SharedError (kCheckpoint) where that fails. On ranks other than 0 the event holds the step only.
 CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints, const StateDocument& document,
                               const Replica& replica, ShardedUpdate& update, Communicator& communicator);
 
 // Collective. Rank 0 reads `directory`, all ranks get the values. With `update`, the optimizer's state, too; without it
-// (evaluation) parameters and buffers only. CheckpointError on all ranks where the checkpoint does not verify or belongs
-// to another model: then the text has a table of names with both shapes.
+// (evaluation) parameters and buffers only. SharedError (kCheckpoint) where the checkpoint does not verify or
+// belongs to another model: then the text has a table of names with both shapes.
 StateDocument restore_snapshot(const std::filesystem::path& directory, const Replica& replica, ShardedUpdate* update,
                                Communicator& communicator);
 

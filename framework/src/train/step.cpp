@@ -6,9 +6,11 @@
 #include <cmath>
 #include <sstream>
 
-#include <torch/types.h>
+#include <ATen/core/grad_mode.h>
 
 #include "comm/agree.hpp"
+#include "comm/shared_error.hpp"
+#include "trireme/model.hpp"
 
 namespace trireme {
 namespace {
@@ -46,7 +48,7 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
       sampler_(sampler),
       control_(control),
       rank_(gradients.rank()),
-      context_{.seed = static_cast<std::uint64_t>(config.run.seed), .sample_ids = {}},
+      context_(std::make_unique<ForwardContext>()),
       flat_(replica.trained, agreed_plan(replica, config.parallel, control), gradients),
       sync_(flat_, gradients),
       buffers_(tensors_of(replica.buffers), gradients),
@@ -55,8 +57,11 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
   for (const ParameterGroup& group : replica.groups) {
     schedules_.emplace_back(config.schedule, group.duration, sampler.steps_per_epoch(), total_steps);
   }
-  bind_dropout(*replica.model, context_);
+  context_->seed = static_cast<std::uint64_t>(config.run.seed);
+  bind_dropout(*replica.model, *context_);
 }
+
+TrainingStep::~TrainingStep() = default;
 
 StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   const auto start = Clock::now();
@@ -68,7 +73,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   for (const auto& ids : micro_batches) own_samples += static_cast<std::int64_t>(ids.size());
   const double weight = static_cast<double>(own_samples) / static_cast<double>(samples);
   Sums local{.stop = stop ? 1.0 : 0.0};
-  context_.step = step;
+  context_->step = step;
   bad_samples_.clear();
 
   sync_.begin_step();
@@ -103,7 +108,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
 }
 
 void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double weight, Sums& sums) {
-  context_.sample_ids = batch.sample_ids;
+  context_->sample_ids = batch.sample_ids;
   const at::Tensor output = replica_.model->forward(batch.input);
   const at::Tensor loss = task_.loss(output, batch.target);
   const auto value = loss.item<double>();
@@ -113,7 +118,7 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
     bad_samples_ = batch.sample_ids;
   }
   {
-    const torch::NoGradGuard no_grad;
+    const at::NoGradGuard no_grad;
     sums.metric += task_.metric(output, batch.target).item<double>();
   }
   if (last) {
@@ -141,7 +146,7 @@ void TrainingStep::report_not_finite(std::int64_t step, const Sums& local, const
   for (const std::string& line : control_.exchange(own.str())) {
     if (!line.empty()) text += line + "; ";
   }
-  throw NumericsError(text + " parameters are as after step " + std::to_string(step) +
+  throw SharedError(ExitCode::kNumerics, text + " parameters are as after step " + std::to_string(step) +
                       "; lower optimizer.lr, set train.clip_norm, or look at these samples");
 }
 

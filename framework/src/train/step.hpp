@@ -28,8 +28,10 @@ class TrainingStep {
   TrainingStep(const Config& config, Replica& replica, const Task& task, InputFormat format, const Sampler& sampler,
                std::int64_t total_steps, Communicator& gradients, Communicator& control);
 
+  ~TrainingStep();
+
   // Collective. step: 0-based. stop: whether this rank was asked to stop.
-  // Throws NumericsError on all ranks, before any parameter has changed, where a loss or the gradient is not finite.
+  // Throws SharedError (kNumerics) on all ranks, before any parameter has changed, where a loss or the gradient is not finite.
   StepOutcome run(std::int64_t step, Loader& loader, bool stop);
 
   const GradientSync& sync() const { return sync_; }
@@ -52,7 +54,7 @@ class TrainingStep {
   const Sampler& sampler_;
   Communicator& control_;
   int rank_;
-  ForwardContext context_;
+  std::unique_ptr<ForwardContext> context_;
   FlatParameters flat_;
   GradientSync sync_;
   BufferAverage buffers_;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include <torch/types.h>
+#include <ATen/ops/from_blob.h>
 
 namespace trireme {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 // The memory lives as long as the tensor.
 at::Tensor adopt(std::vector<std::byte> bytes, std::vector<std::int64_t> shape, at::ScalarType type) {
   auto owner = std::make_shared<std::vector<std::byte>>(std::move(bytes));
-  return torch::from_blob(owner->data(), shape, [owner](void*) {}, type);
+  return at::from_blob(owner->data(), shape, [owner](void*) {}, type);
 }
 
 at::ScalarType wire_type(DType dtype) { return dtype == DType::kI64 ? at::kLong : at::kFloat; }

@@ -13,14 +13,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kLargestEvaluationBatch = 500;
-
-std::int64_t evaluation_batch(const TrainConfig& config, int world_size) {
-  if (config.eval_batch > 0) return config.eval_batch;
-  const std::int64_t share = (config.global_batch + world_size - 1) / world_size;
-  return std::min(share, kLargestEvaluationBatch);
-}
-
 std::int64_t rounded_steps(double epochs, std::int64_t steps_per_epoch) {
   const double steps = std::round(epochs * static_cast<double>(steps_per_epoch));
   return steps < 9e18 ? static_cast<std::int64_t>(steps) : std::numeric_limits<std::int64_t>::max();
@@ -56,9 +48,7 @@ Trainer::Trainer(TrainerParts parts)
       sampler_(sampler_options(parts_.config, parts_.data.train->size(), parts_.gradients)),
       length_(run_length(parts_.config, parts_.data.train->size())),
       step_(parts_.config, parts_.replica, parts_.task, parts_.format, sampler_, length_.total_steps,
-            parts_.gradients, parts_.control) {
-  parts_.replica.model->train();
-}
+            parts_.gradients, parts_.control) {}
 
 StateDocument Trainer::restore(const std::filesystem::path& checkpoint) {
   const StateDocument document =
@@ -120,11 +110,7 @@ void Trainer::evaluate_if_due() {
 EvalEvent Trainer::evaluate_on(const std::string& split, std::shared_ptr<const Dataset> dataset) {
   const EvaluationResult result =
       evaluate(parts_.replica, parts_.task, parts_.format, std::move(dataset),
-               {.batch = evaluation_batch(parts_.config.train, parts_.control.size()),
-                .views = parts_.config.train.eval_views,
-                .workers = parts_.config.data.workers,
-                .prefetch = parts_.config.data.prefetch},
-               parts_.control);
+               evaluation_options(parts_.config, parts_.control.size()), parts_.control);
   return {.step = state_.step,
           .epoch = static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch),
           .split = split,

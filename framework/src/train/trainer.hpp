@@ -51,7 +51,8 @@ class Trainer {
   // Collective; before run(). Goes on from this checkpoint instead of step 0.
   StateDocument restore(const std::filesystem::path& checkpoint);
   // Collective. Trains to the end, an early stop, or a request to stop; evaluates and saves on the way.
-  // Throws NumericsError, DataError, CheckpointError, CommError.
+  // SharedError for what all ranks decided together (not finite, a checkpoint that cannot be written); anything else
+  // concerns this rank alone, and the others wait for it: the caller has to end the job.
   EndEvent run();
 
   const TrainingState& state() const { return state_; }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/error.hpp"
+
+namespace trireme {
+
+enum class Command { kTrain, kResume, kEval, kValidate, kSchema, kReference };
+
+struct CommandLine {
+  Command command = Command::kTrain;
+  std::string target;                  // the configuration, run directory or checkpoint
+  std::vector<std::string> overrides;  // "key=value"
+  bool print_config = false;
+  bool dry_run = false;
+  bool resume_auto = false;     // train: go on where the run directory has a checkpoint
+  bool allow_changes = false;   // resume: accept changes that would otherwise be refused
+  std::string split = "test";   // eval
+};
+
+// What to do, or what to print and the code to end with at once (--help, --version, a usage error).
+struct ParsedCommandLine {
+  CommandLine command_line;
+  std::optional<ExitCode> exit;
+  std::string text;  // for stdout where exit is kOk, else for stderr
+};
+
+ParsedCommandLine parse_command_line(int argc, const char* const* argv, const std::string& version_text);
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/environment.hpp"
+
+#include <set>
+
+#include <nlohmann/json.hpp>
+#include <sched.h>
+
+#include "base/version.hpp"
+#include "checkpoint/hdf5_version.hpp"
+#include "comm/agree.hpp"
+#include "comm/mpi.hpp"
+#include "device/cpu.hpp"
+
+namespace trireme {
+namespace {
+
+// The cores this process may run on, as "0,1,5".
+std::string core_list() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return {};
+  std::string cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &mask)) cores += (cores.empty() ? "" : ",") + std::to_string(core);
+  }
+  return cores;
+}
+
+std::set<std::string> split_list(const std::string& text) {
+  std::set<std::string> parts;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    parts.insert(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string version_text() {
+  return std::string("trireme ") + version() + "\n  LibTorch  " + torch_version() + " (CPU, " + instruction_set() +
+         ")\n  MPI       " + MpiEnvironment::library_version() + "\n  HDF5      " + hdf5_version() +
+         "\n  CUDA      not built in\n  NCCL      not built in";
+}
+
+Environment survey(Communicator& world, const std::string& host, int threads) {
+  require_equal(world, "the build and its surroundings",
+                {std::string("trireme ") + version(), "LibTorch " + torch_version(),
+                 "instruction set " + instruction_set(), std::to_string(threads) + " threads a rank"});
+  Environment environment{.hosts = world.exchange(host), .threads_per_rank = threads, .json = {}};
+  environment.nodes = static_cast<int>(std::set(environment.hosts.begin(), environment.hosts.end()).size());
+  nlohmann::ordered_json json;
+  json["trireme"] = version();
+  json["libtorch"] = torch_version();
+  json["mpi"] = MpiEnvironment::library_version();
+  json["hdf5"] = hdf5_version();
+  json["instruction_set"] = instruction_set();
+  json["threads_per_rank"] = threads;
+  json["world_size"] = world.size();
+  json["communicator"] = world.kind();
+  json["hosts"] = environment.hosts;
+  environment.json = json.dump(2);
+  return environment;
+}
+
+std::string oversubscription(Communicator& world, int threads) {
+  const std::unique_ptr<Communicator> node = world.split_by_node();
+  std::set<std::string> cores;
+  for (const std::string& list : node->exchange(core_list())) cores.merge(split_list(list));
+  const int wanted = node->size() * threads;
+  if (wanted <= static_cast<int>(cores.size())) return {};
+  return std::to_string(node->size()) + " ranks of " + std::to_string(threads) + " threads share " +
+         std::to_string(cores.size()) + " cores on this node: set OMP_NUM_THREADS=" +
+         std::to_string(std::max<std::size_t>(1, cores.size() / static_cast<std::size_t>(node->size()))) +
+         ", or start fewer ranks";
+}
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run depends on besides its configuration: for --version, env.json and checkpoints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/communicator.hpp"
+
+namespace trireme {
+
+std::string version_text();  // of Trireme and the libraries in use; several lines
+
+struct Environment {
+  std::vector<std::string> hosts;  // [rank]
+  int nodes = 1;
+  int threads_per_rank = 1;
+  std::string json;  // an object: versions, instruction set, ranks, hosts, threads
+};
+
+// Collective. CommError on every rank where ranks differ in version, LibTorch, instruction set or threads: sums would not
+// be what one rank computes.
+Environment survey(Communicator& world, const std::string& host, int threads);
+
+// A line to warn with where a node's ranks want more threads than they have cores; "" where all is well. Collective.
+std::string oversubscription(Communicator& world, int threads);
+
+}  // namespace trireme

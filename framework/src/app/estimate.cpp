@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/estimate.hpp"
+
+#include <cstdio>
+#include <sstream>
+
+namespace trireme {
+
+Estimate estimate(const Session& session, int world_size) {
+  const Replica& replica = session.replica();
+  Estimate result{.length = run_length(session.config(), session.data().train->size())};
+  std::int64_t trained = 0, fixed = 0, state = 0;  // bytes
+  for (std::size_t i = 0; i < replica.trained.size(); ++i) {
+    const auto bytes = static_cast<std::int64_t>(replica.trained[i].tensor.nbytes());
+    const auto& settings = replica.groups[static_cast<std::size_t>(replica.group_of[i])].settings;
+    trained += bytes;
+    state += bytes * static_cast<std::int64_t>(make_optimizer(settings)->slots().size());
+  }
+  for (const auto* tensors : {&replica.frozen, &replica.buffers}) {
+    for (const NamedTensor& t : *tensors) fixed += static_cast<std::int64_t>(t.tensor.nbytes());
+  }
+  for (const NamedTensor& t : replica.frozen) result.frozen_parameters += t.tensor.numel();
+  result.trained_parameters = replica.num_trained();
+  result.memory_bytes = 2 * trained + fixed + state / world_size;
+  result.checkpoint_bytes = trained + fixed + state;
+  return result;
+}
+
+std::string to_text(const Estimate& estimate, const Session& session, int world_size) {
+  std::ostringstream text;
+  text << "parameters        " << estimate.trained_parameters << " trained, " << estimate.frozen_parameters << " frozen\n"
+       << "memory a rank     " << human_bytes(estimate.memory_bytes)
+       << " for parameters, gradients and its shard of the optimizer, plus activations and input\n"
+       << "training samples  " << session.data().train->size() << "\n"
+       << "steps             " << estimate.length.total_steps << " (" << estimate.length.steps_per_epoch
+       << " an epoch), global batch " << session.config().train.global_batch << " on " << world_size << " ranks\n"
+       << "checkpoint        " << human_bytes(estimate.checkpoint_bytes) << " each, up to "
+       << session.config().checkpoint.keep + 1 << " kept in " << session.config().run.dir << "\n";
+  return text.str();
+}
+
+std::string human_bytes(std::int64_t bytes) {
+  const char* const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(units)) {
+    value /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 || value >= 100 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+  return text;
+}
+
+}  // namespace trireme

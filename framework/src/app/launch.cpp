@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/launch.hpp"
+
+#include <cstdlib>
+
+#include "base/files.hpp"
+#include "comm/local.hpp"
+
+namespace trireme {
+
+Launch::Launch() {
+  if (MpiEnvironment::launched()) {
+    mpi_ = std::make_unique<MpiEnvironment>();
+    world_ = mpi_->world();
+    host_ = mpi_->host();
+  } else {
+    world_ = make_local_communicator();
+    host_ = host_name();
+  }
+}
+
+void Launch::finish() {
+  if (mpi_ != nullptr) mpi_->finalize();
+}
+
+int Launch::fail(int exit_code) {
+  if (mpi_ != nullptr && world_->size() > 1) mpi_->abort(exit_code);
+  return exit_code;
+}
+
+int launcher_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);
+  }
+  return 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of this job: under mpirun all of them, by hand one.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "comm/mpi.hpp"
+#include "trireme/communicator.hpp"
+
+namespace trireme {
+
+class Launch {
+ public:
+  Launch();  // collective under a launcher; EnvironmentError
+
+  Communicator& world() { return *world_; }
+  const std::string& host() const { return host_; }
+  bool under_launcher() const { return mpi_ != nullptr; }
+
+  // Collective: the regular end, after all ranks have agreed on it.
+  void finish();
+  // The one way out for an error that concerns this rank alone: ends all ranks with this code. Returns the code where
+  // there are no others.
+  int fail(int exit_code);
+
+ private:
+  std::unique_ptr<MpiEnvironment> mpi_;  // null: one rank by hand
+  std::string host_;
+  std::unique_ptr<Communicator> world_;
+};
+
+// The rank that a launcher gave this process, before MPI is up; 0 by hand. For messages only.
+int launcher_rank();
+
+}  // namespace trireme

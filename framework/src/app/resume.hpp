@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What may change between a run and its continuation.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/read.hpp"
+
+namespace trireme {
+
+// Throws ConfigError that lists every change (old -> new) that would change the mathematics or the data: anything but the
+// run's length, its cadences of evaluation, saving and logging, its patience, its time-out, its directory, and how its
+// input is decoded.
+void require_resumable(const Config& before, const Config& after);
+
+}  // namespace trireme

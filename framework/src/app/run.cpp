@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <memory>
+
+#include "app/command_line.hpp"
+#include "app/commands.hpp"
+#include "app/environment.hpp"
+#include "app/launch.hpp"
+#include "comm/shared_error.hpp"
+#include "device/cpu.hpp"
+#include "trireme/app.hpp"
+
+namespace trireme {
+namespace {
+
+// Errors that all ranks have agreed on: one prints, all leave in order.
+int leave_together(const SharedError& error, Launch& launch) {
+  if (launch.world().rank() == 0) print_error(error.what(), nullptr);
+  launch.finish();
+  return static_cast<int>(error.code());
+}
+
+int run_launched(const CommandLine& command_line, const Registry& registry) {
+  std::unique_ptr<Launch> launch;
+  try {
+    launch = std::make_unique<Launch>();
+    const int code = run_command(command_line, registry, *launch);
+    launch->finish();
+    return code;
+  } catch (const SharedError& error) {
+    return leave_together(error, *launch);
+  } catch (const std::exception& error) {
+    print_error(error.what(), launch.get());
+    const auto* known = dynamic_cast<const Error*>(&error);
+    const int code = static_cast<int>(known != nullptr ? known->code() : ExitCode::kInternal);
+    return launch != nullptr ? launch->fail(code) : code;
+  }
+}
+
+}  // namespace
+
+int run(int argc, char** argv, const Registry& registry) {
+  try {
+    keep_memory();
+    const ParsedCommandLine parsed = parse_command_line(argc, argv, version_text());
+    if (!parsed.exit) return run_launched(parsed.command_line, registry);
+    if (launcher_rank() == 0) (*parsed.exit == ExitCode::kOk ? std::cout : std::cerr) << parsed.text << std::flush;
+    return static_cast<int>(*parsed.exit);
+  } catch (const std::exception& error) {
+    print_error(error.what(), nullptr);
+    return static_cast<int>(ExitCode::kInternal);
+  }
+}
+
+}  // namespace trireme

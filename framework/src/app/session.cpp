@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/session.hpp"
+
+#include "app/declared.hpp"
+#include "comm/shared_error.hpp"
+
+namespace trireme {
+namespace {
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
+
+AugmentOptions augment_options(const Config& config) {
+  return {.mean = config.data.mean,
+          .std = config.data.std,
+          .flip = config.data.flip,
+          .crop_padding = config.data.crop_padding,
+          .crop_fill = config.data.crop_fill,
+          .channels_last = config.model.channels_last,
+          .seed = static_cast<std::uint64_t>(config.run.seed)};
+}
+
+void require_same_kind(const Dataset& train, const Dataset* test, const std::string& name) {
+  if (test == nullptr || test->spec() == train.spec()) return;
+  throw DataError("data set '" + name + "': training and test samples differ in shape, type or number of classes");
+}
+
+}  // namespace
+
+Session::Session(Config config, const Registry& registry, Communicator& world)
+    : config_(std::move(config)),
+      world_(world),
+      control_(world.split(0, world.rank())),
+      node_(world.split_by_node()),
+      task_(make_task(registry, config_)) {
+  for (Communicator* communicator : {&world_, control_.get(), node_.get()}) {
+    communicator->set_timeout(milliseconds(config_.run.timeout));
+  }
+  collectively(*control_, [&] { open_data(registry); });
+  collectively(*control_, [&] {
+    replica_ = make_replica(config_, model_entry(registry, config_.model.name), format_.spec);
+  });
+}
+
+void Session::open_data(const Registry& registry) {
+  const DatasetEntry& entry = dataset_entry(registry, config_.data.name);
+  DatasetContext context{.path = config_.data.path,
+                         .split = Split::kTrain,
+                         .seed = static_cast<std::uint64_t>(config_.run.seed),
+                         .node = node_.get()};
+  const std::shared_ptr<const Dataset> whole = entry.make(config_.data.options, context);
+  context.split = Split::kTest;
+  data_.test = entry.make(config_.data.options, context);
+  TRIREME_ASSERT(whole != nullptr, "data set '" + entry.name + "' made nothing");
+  require_same_kind(*whole, data_.test.get(), entry.name);
+  data_.train = whole;
+  if (config_.data.validation_fraction > 0) {
+    HeldOut held = hold_out(whole->size(), config_.data.validation_fraction, context.seed);
+    data_.train = subset(whole, std::move(held.train));
+    data_.validation = subset(whole, std::move(held.validation));
+  }
+  format_ = {.spec = whole->spec(), .precision = precision_of(config_.train.precision), .augment = augment_options(config_)};
+  if (format_.spec.input_dtype == DType::kU8) Augmenter(format_.spec, format_.augment);  // throws what does not fit
+}
+
+Trainer& Session::make_trainer(const TrainingOptions& options) {
+  TRIREME_ASSERT(trainer_ == nullptr, "one trainer a session");
+  collectively(*control_, [&] { start_equal(replica_, *data_.train, format_, *control_); });
+  collectively(*control_, [&] {
+    trainer_ = std::make_unique<Trainer>(TrainerParts{
+        .config = config_,
+        .gradients = world_,
+        .control = *control_,
+        .replica = replica_,
+        .task = task_,
+        .format = format_,
+        .data = data_,
+        .observer = options.observer != nullptr ? *options.observer : nobody_,
+        .checkpoints = options.checkpoints,
+        .environment = options.environment,
+        .stop_requested = options.stop_requested});
+  });
+  return *trainer_;
+}
+
+EvalEvent Session::evaluate_checkpoint(const std::filesystem::path& checkpoint, const std::string& split) {
+  const StateDocument document = restore_snapshot(checkpoint, replica_, nullptr, *control_);
+  const std::shared_ptr<const Dataset> dataset = split == "validation" ? data_.validation : data_.test;
+  if (dataset == nullptr) {
+    throw SharedError(ExitCode::kUsage, "data set '" + config_.data.name + "' has no " + split +
+                                            " split here; set data.validation_fraction, or evaluate the other one");
+  }
+  const EvaluationResult result = evaluate(
+      replica_, task_, format_, dataset, evaluation_options(config_, world_.size()), *control_);
+  return {.step = document.state.step,
+          .epoch = document.epoch,
+          .split = split,
+          .loss = result.loss,
+          .metric = result.metric,
+          .samples = result.samples,
+          .seconds = result.seconds};
+}
+
+}  // namespace trireme

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a configuration to a trainer: the one place that knows concrete types and puts the parts together.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "config/config.hpp"
+#include "train/trainer.hpp"
+#include "trireme/registry.hpp"
+
+namespace trireme {
+
+struct TrainingOptions {
+  Observer* observer = nullptr;          // rank 0's; null: nobody looks on
+  std::filesystem::path checkpoints;     // empty: none are written
+  std::string environment = "{}";        // JSON object text for checkpoints
+  std::function<bool()> stop_requested = [] { return false; };
+};
+
+// All members are collective over world. Setting up throws SharedError: every rank gets the same words.
+class Session {
+ public:
+  // Opens the data sets and builds the model. The referenced objects must outlive the session.
+  Session(Config config, const Registry& registry, Communicator& world);
+
+  // Equal parameters on all ranks, flat buffers, hooks. Once a session.
+  Trainer& make_trainer(const TrainingOptions& options);
+
+  // Loads a checkpoint's parameters and evaluates. split: "test" or "validation".
+  EvalEvent evaluate_checkpoint(const std::filesystem::path& checkpoint, const std::string& split);
+
+  const Config& config() const { return config_; }
+  const Replica& replica() const { return replica_; }
+  const TrainerData& data() const { return data_; }
+  Communicator& control() { return *control_; }
+
+ private:
+  void open_data(const Registry& registry);
+
+  Config config_;
+  Communicator& world_;
+  std::unique_ptr<Communicator> control_, node_;
+  Task task_;
+  InputFormat format_;
+  TrainerData data_;
+  Replica replica_;
+  Observer nobody_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/sinks.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "observe/console.hpp"
+#include "observe/log_file.hpp"
+#include "observe/metrics.hpp"
+
+namespace trireme {
+namespace {
+
+ConsoleOptions console_options(const Config& config, bool plain) {
+  ConsoleOptions options{.metric = config.metric.name, .seconds = config.log.console_seconds};
+  options.terminal = !plain && isatty(STDOUT_FILENO) == 1;
+  winsize size{};
+  if (options.terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    options.terminal_width = size.ws_col;
+  }
+  return options;
+}
+
+}  // namespace
+
+void warn(const std::string& text) {
+  std::cerr << "trireme: warning: " + text + "\n" << std::flush;
+}
+
+void StateFile::on_start(const StartEvent& event) {
+  step_ = event.step;
+  total_steps_ = event.total_steps;
+  write("running", "");
+}
+
+void StateFile::on_checkpoint(const CheckpointEvent& event) {
+  step_ = event.step;
+  checkpoint_ = event.path;
+  write("running", "");
+}
+
+void StateFile::on_end(const EndEvent& event) {
+  step_ = event.steps;
+  write(event.status, "");
+}
+
+void StateFile::fail(const std::string& reason) { write("failed", reason); }
+
+// For those who look on: a full disk must not end the run here, the next checkpoint will tell.
+void StateFile::write(const std::string& status, const std::string& reason) const {
+  nlohmann::ordered_json json;
+  json["status"] = status;
+  json["step"] = step_;
+  json["total_steps"] = total_steps_;
+  json["checkpoint"] = checkpoint_;
+  if (!reason.empty()) json["reason"] = reason;
+  try {
+    directory_.write("state.json", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  } catch (const CheckpointError& error) {
+    warn(error.what());
+  }
+}
+
+Sinks::Sinks(const Config& config, const RunDirectory* directory, bool plain) {
+  if (directory == nullptr) return;
+  auto state = std::make_unique<StateFile>(*directory);
+  state_ = state.get();
+  observers_.add(make_console(std::cout, console_options(config, plain)));
+  observers_.add(std::make_unique<LogFile>(
+      LogFileOptions{.path = directory->file("log.txt"), .lines = console_options(config, plain), .warn = warn}));
+  const auto metrics = [&](const char* name) {
+    return MetricsOptions{.path = directory->file(name),
+                          .metric = config.metric.name,
+                          .every_steps = config.log.every_steps,
+                          .warn = warn};
+  };
+  observers_.add(std::make_unique<JsonlWriter>(metrics("metrics.jsonl")));
+  observers_.add(std::make_unique<CsvWriter>(metrics("metrics.csv")));
+  observers_.add(std::move(state));
+}
+
+void Sinks::fail(const std::string& reason) {
+  if (state_ != nullptr) state_->fail(reason);
+}
+
+}  // namespace trireme

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rank 0's observers: console, log, metrics files, and the run's state file.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "checkpoint/run_directory.hpp"
+#include "config/config.hpp"
+#include "observe/observer_list.hpp"
+
+namespace trireme {
+
+// state.json: where the run stands, for people and scripts: status (running, finished, early_stop, stopped, failed), step,
+// total_steps, checkpoint, reason. Written at the start, after each checkpoint and at the end.
+class StateFile : public Observer {
+ public:
+  explicit StateFile(const RunDirectory& directory) : directory_(directory) {}
+  void on_start(const StartEvent& event) override;
+  void on_checkpoint(const CheckpointEvent& event) override;
+  void on_end(const EndEvent& event) override;
+  void fail(const std::string& reason);
+
+ private:
+  void write(const std::string& status, const std::string& reason) const;
+
+  const RunDirectory& directory_;
+  std::int64_t step_ = 0, total_steps_ = 0;
+  std::string checkpoint_;
+};
+
+class Sinks {
+ public:
+  // directory: rank 0's; null on the others, which say and write nothing. Both must outlive this.
+  // plain: lines only, even on a terminal (mpirun gives its ranks one, whatever it writes to itself).
+  Sinks(const Config& config, const RunDirectory* directory, bool plain);
+
+  Observer& observer() { return observers_; }
+  void fail(const std::string& reason);  // the run ends with an error
+
+ private:
+  ObserverList observers_;
+  StateFile* state_ = nullptr;  // in observers_
+};
+
+void warn(const std::string& text);  // "trireme: warning: ..." to stderr
+
+}  // namespace trireme

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// N ranks train what one rank trains: in float64, where an error cannot hide in rounding.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "support/temporary_directory.hpp"
+#include "support/training.hpp"
+#include "trireme/error.hpp"
+
+namespace trireme::test {
+namespace {
+
+constexpr double kTolerance = 1e-10;
+
+// 101 samples in global batches of 10: the last one of an epoch holds one sample, fewer than ranks.
+const char* const kMlp = R"(
+model: {name: mlp, hidden: [16, 16], dropout: 0.2}
+data: {name: synthetic, samples: 101, classes: 4, shape: [3, 6, 6], mean: [0.5, 0.5, 0.5], std: [0.25, 0.25, 0.25],
+       flip: random, crop_padding: 1}
+optimizer: {name: adamw, lr: 0.01, weight_decay: 0.1}
+schedule: {name: cosine, warmup: 1, unit: epochs}
+train: {max_steps: 20, global_batch: 10, micro_batch: 2, precision: fp64, clip_norm: 0.5}
+parallel: {bucket_mb: 0.002, first_bucket_mb: 0.001}
+)";
+
+std::string gpt(const std::filesystem::path& text) {
+  return R"(
+model: {name: gpt, layers: 2, width: 16, heads: 2, dropout: 0.1}
+data: {name: text, path: )" +
+         text.string() + R"(, context: 8}
+optimizer: {name: adamw, lr: 0.01, groups: [{match: "*bias", weight_decay: 0}]}
+train: {max_steps: 20, global_batch: 7, micro_batch: 3, precision: fp64}
+parallel: {bucket_mb: 0.01, first_bucket_mb: 0.002}
+)";
+}
+
+// Matrices that one rank each updates as a whole, and a rest.
+const char* const kMuon = R"(
+model: {name: mlp, hidden: [12, 8, 8]}
+data: {name: synthetic, samples: 64, classes: 3, shape: [20]}
+optimizer: {name: sgd, lr: 0.05, momentum: 0.9, nesterov: true,
+            groups: [{match: "*weight", name: muon, lr: 0.02, momentum: 0.6}]}
+loss: {reduction: sum, label_smoothing: 0.1}
+train: {max_steps: 20, global_batch: 16, precision: fp64}
+)";
+
+void expect_equal_losses(const std::string& yaml) {
+  const Config config = config_of(yaml);
+  const TrainingRun alone = train(config);
+  ASSERT_EQ(alone.losses.size(), 20u);
+  EXPECT_LT(alone.losses.back(), alone.losses.front()) << "it learns";
+  for (const int ranks : {2, 3, 4}) {
+    const TrainingRun together = train(config, {.ranks = ranks});
+    EXPECT_LE(largest_difference(alone.losses, together.losses), kTolerance) << ranks << " ranks";
+    EXPECT_LE(largest_difference(alone.metrics, together.metrics), kTolerance) << ranks << " ranks";
+  }
+}
+
+TEST(Equivalence, HoldsForAnMlpWithUnevenBatchesDropoutAugmentationAndClipping) { expect_equal_losses(kMlp); }
+
+TEST(Equivalence, HoldsForATransformerWithParameterGroups) {
+  const TemporaryDirectory directory;
+  const auto text = directory.path() / "text.txt";
+  std::ofstream out(text);
+  for (int i = 0; i < 60; ++i) out << "the quick brown fox jumps over " << i << " lazy dogs\n";
+  out.close();
+  expect_equal_losses(gpt(text));
+}
+
+TEST(Equivalence, HoldsForMuonAndASummedLoss) { expect_equal_losses(kMuon); }
+
+TEST(Equivalence, HoldsForAnyMicroBatch) {
+  const TrainingRun whole = train(config_of(std::string(kMlp)));
+  std::string yaml = kMlp;
+  yaml.replace(yaml.find("micro_batch: 2"), 14, "micro_batch: 7");
+  EXPECT_LE(largest_difference(whole.losses, train(config_of(yaml), {.ranks = 2}).losses), kTolerance);
+}
+
+TEST(Equivalence, IsBitwiseFromRunToRunAtOneWorldSize) {
+  const Config config = config_of(kMlp);
+  const TrainingRun once = train(config, {.ranks = 3});
+  const TrainingRun again = train(config, {.ranks = 3});
+  EXPECT_EQ(once.losses, again.losses);
+  EXPECT_TRUE(bitwise_equal(once.parameters, again.parameters));
+}
+
+// The control of the control: the tests above must see a gradient that one rank gets wrong.
+TEST(Equivalence, SeesACorruptedGradientOfOneRank) {
+  const Config config = config_of(kMlp);
+  const TrainingRun right = train(config, {.ranks = 3});
+  const auto corrupt = [](Session& session, Communicator& world) {
+    if (world.rank() != 1) return;
+    session.replica().trained.front().tensor.register_hook([](const at::Tensor& gradient) { return gradient * 1.001; });
+  };
+  const TrainingRun wrong = train(config, {.ranks = 3, .before_run = corrupt});
+  EXPECT_GT(largest_difference(right.losses, wrong.losses), 1e3 * kTolerance);
+}
+
+TEST(Equivalence, RefusesRanksWithOtherParametersBeforeTheFirstStep) {
+  Registry registry = all_parts();
+  std::atomic<int> made = 0;
+  struct Swapped : Model {
+    explicit Swapped(bool swap) {
+      const auto add = [&](const char* name) { register_module(name, torch::nn::Linear(20, 20)); };
+      add(swap ? "second" : "first");
+      add(swap ? "first" : "second");
+    }
+    torch::Tensor forward(const torch::Tensor& input) override { return input; }
+  };
+  registry.add(ModelEntry{"swapped", "One of the ranks registers its layers in another order.", {},
+                          [&](const Options&, const DatasetSpec&) { return std::make_shared<Swapped>(made++ == 1); }});
+  std::string yaml = kMuon;
+  yaml.replace(yaml.find("name: mlp, hidden: [12, 8, 8]"), 29, "name: swapped");
+  try {
+    train(config_of(yaml, registry), {.ranks = 3}, registry);
+    FAIL() << "ranks with different parameter orders were accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kCommunication);
+    EXPECT_NE(std::string(error.what()).find("first.weight"), std::string::npos) << error.what();
+  }
+}
+
+// cases.md 4 (torchtitan #1842): 7 and 3 samples on two ranks, one SGD step, against all 10 on one.
+TEST(Equivalence, WeighsSamplesNotRanks) {
+  const char* const yaml = R"(
+model: {name: mlp, hidden: [5]}
+data: {name: synthetic, samples: 3, classes: 2, shape: [4], shuffle: false}
+optimizer: {name: sgd, lr: 1.0}
+train: {max_steps: 1, global_batch: 3, precision: fp64}
+)";
+  const TrainingRun alone = train(config_of(yaml));
+  const TrainingRun uneven = train(config_of(yaml), {.ranks = 2});
+  for (std::size_t i = 0; i < alone.parameters.size(); ++i) {
+    EXPECT_TRUE(alone.parameters[i].allclose(uneven.parameters[i], 0, kTolerance));
+  }
+}
+
+}  // namespace
+}  // namespace trireme::test

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// A resumed run equals one that was never interrupted, bit for bit.
+#include <gtest/gtest.h>
+
+#include "checkpoint/archive.hpp"
+#include "support/temporary_directory.hpp"
+#include "support/training.hpp"
+
+namespace trireme::test {
+namespace {
+
+// Dropout, augmentation, BatchNorm statistics, momentum, an uneven last batch, epochs of 5 steps.
+std::string yaml(int workers, const std::string& precision = "fp32", const std::string& model = "convnet, width: 4") {
+  return R"(
+model: {name: )" + model + R"(, dropout: 0.3}
+data: {name: synthetic, samples: 33, classes: 3, shape: [3, 8, 8], flip: alternate, crop_padding: 1, crop_fill: reflect,
+       workers: )" + std::to_string(workers) + R"(}
+optimizer: {name: adamw, lr: 0.01, weight_decay: 0.1}
+schedule: {name: one_cycle, warmup: 0}
+train: {epochs: 2.4, global_batch: 7, micro_batch: 2, precision: )" + precision + R"(}
+checkpoint: {every_steps: 1, keep: 100}
+)";
+}
+
+void expect_same(const TrainingRun& whole, const TrainingRun& resumed, std::int64_t from) {
+  const auto rest = [&](const std::vector<double>& values) {
+    return std::vector<double>(values.begin() + from, values.end());
+  };
+  EXPECT_EQ(rest(whole.losses), resumed.losses) << "from step " << from;
+  EXPECT_EQ(rest(whole.rates), resumed.rates) << "from step " << from;
+  EXPECT_TRUE(bitwise_equal(whole.parameters, resumed.parameters)) << "from step " << from;
+  if (!whole.buffers.empty()) EXPECT_TRUE(bitwise_equal(whole.buffers, resumed.buffers)) << "from step " << from;
+}
+
+TEST(Resume, IsBitwiseAtEveryStepForAnyNumberOfLoaderThreads) {
+  for (const int ranks : {1, 2}) {
+    const TemporaryDirectory directory;
+    const TrainingRun whole = train(config_of(yaml(1)), {.ranks = ranks, .checkpoints = directory.path() / "whole"});
+    ASSERT_EQ(whole.losses.size(), 12u);
+    ASSERT_EQ(whole.checkpoints.size(), 12u);
+    ASSERT_FALSE(whole.buffers.empty());
+    for (std::int64_t k = 1; k < 12; ++k) {
+      const TrainingRun resumed = train(config_of(yaml(1 + static_cast<int>(k) % 3)),
+                                        {.ranks = ranks, .restore = whole.checkpoints[static_cast<std::size_t>(k - 1)].path});
+      expect_same(whole, resumed, k);
+    }
+  }
+}
+
+TEST(Resume, IsBitwiseForMatrixRulesAndFrozenGroups) {
+  const std::string muon = R"(
+model: {name: mlp, hidden: [12, 8]}
+data: {name: synthetic, samples: 40, classes: 3, shape: [10]}
+optimizer: {name: sgd, lr: 0.05, momentum: 0.9, groups: [{match: "*0.bias", frozen: true}, {match: "*weight", name: muon, lr: 0.02, momentum: 0.6}]}
+train: {max_steps: 8, global_batch: 8}
+checkpoint: {every_steps: 3, keep: 100}
+)";
+  const TemporaryDirectory directory;
+  const TrainingRun whole = train(config_of(muon), {.ranks = 3, .checkpoints = directory.path() / "whole"});
+  expect_same(whole, train(config_of(muon), {.ranks = 3, .restore = whole.checkpoints.front().path}), 3);
+}
+
+TEST(Resume, GoesOnAtOtherWorldSizesWithoutRepeatingOrLosingASample) {
+  const std::string model = "mlp, hidden: [9]";
+  const TemporaryDirectory directory;
+  const TrainingRun whole = train(config_of(yaml(1, "fp64", model)));
+  std::vector<double> losses;
+  std::filesystem::path restore;
+  for (const int ranks : {4, 2, 3, 1}) {
+    Config part = config_of(yaml(1, "fp64", model));
+    const std::int64_t until = static_cast<std::int64_t>(losses.size()) + 3;
+    const auto checkpoints = directory.path() / std::to_string(until);
+    std::int64_t asked = static_cast<std::int64_t>(losses.size());
+    const TrainingRun run = train(part, {.ranks = ranks, .checkpoints = checkpoints, .restore = restore,
+                                         .stop_requested = [&](int rank) { return rank == 0 && ++asked >= until; }});
+    losses.insert(losses.end(), run.losses.begin(), run.losses.end());
+    ASSERT_EQ(static_cast<std::int64_t>(losses.size()), until);
+    restore = run.checkpoints.back().path;
+  }
+  EXPECT_LE(largest_difference(whole.losses, losses), 1e-10);
+}
+
+TEST(Resume, StopsOnAllRanksAtTheSameStepWithACheckpointOfIt) {
+  const TemporaryDirectory directory;
+  std::int64_t asked = 0;
+  const TrainingRun run = train(config_of(yaml(1)), {.ranks = 3, .checkpoints = directory.path() / "c",
+                                                     .stop_requested = [&](int rank) { return rank == 2 && ++asked == 4; }});
+  EXPECT_EQ(run.end.status, "stopped");
+  EXPECT_EQ(run.end.steps, 4);
+  EXPECT_EQ(run.checkpoints.back().step, 4);
+}
+
+TEST(Resume, RefusesAnotherModelWithATableOfShapes) {
+  const TemporaryDirectory directory;
+  const TrainingRun run = train(config_of(yaml(1, "fp32", "mlp, hidden: [9]")), {.checkpoints = directory.path() / "c"});
+  try {
+    train(config_of(yaml(1, "fp32", "mlp, hidden: [10]")), {.ranks = 2, .restore = run.checkpoints.back().path});
+    FAIL() << "a checkpoint of another model was accepted";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(error.code(), ExitCode::kCheckpoint);
+    EXPECT_NE(text.find("[9, 192]"), std::string::npos) << text;
+    EXPECT_NE(text.find("[10, 192]"), std::string::npos) << text;
+  }
+}
+
+TEST(Resume, KeepsTheNewestCheckpoints) {
+  const TemporaryDirectory directory;
+  Config config = config_of(yaml(1));
+  config.checkpoint.keep = 2;
+  train(config, {.checkpoints = directory.path() / "c"});
+  const auto kept = list_checkpoints(directory.path() / "c");
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept.back().filename(), "step-00000012");
+}
+
+}  // namespace
+}  // namespace trireme::test
