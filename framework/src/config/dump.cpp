@@ -48,7 +48,7 @@ class Dump {
     for (const Section& section : config_sections()) {
       text_ += (text_.empty() ? "" : "\n") + section.name + ":\n";
       for (const auto& [key, value] : section_lines(section, config)) {
-        add("  " + key + ": " + value, section.name + "." + key);
+        add(std::string("  ").append(key).append(": ").append(value), section.name + "." + key);
       }
       if (section.has_groups) add_groups(config.optimizer.groups, section.name + ".groups");
     }
@@ -60,8 +60,9 @@ class Dump {
     add(groups.empty() ? "  groups: []" : "  groups:", key);
     for (std::size_t i = 0; i < groups.size(); ++i) {
       const char* indent = "    - ";
+      const std::string prefix = key + "." + std::to_string(i) + ".";
       for (const auto& [name, value] : group_lines(groups[i])) {
-        add(indent + name + ": " + value, key + "." + std::to_string(i) + "." + name);
+        add(std::string(indent).append(name).append(": ").append(value), prefix + name);
         indent = "      ";
       }
     }

@@ -37,10 +37,10 @@ std::vector<std::string> keys_of(const std::map<std::string, std::vector<OptionS
 
 // A section whose parts declare options: which map of DeclaredOptions, and where the values go.
 template <class S>
-Registered registered(std::string part,
+Registered registered(const std::string& part,
                       std::map<std::string, std::vector<OptionSpec>> DeclaredOptions::*parts,
                       S Config::*section) {
-  return {.part = std::move(part),
+  return {.part = part,
           .names = [=](const DeclaredOptions& declared) { return keys_of(declared.*parts); },
           .options = [=](const DeclaredOptions& declared,
                          const std::string& name) -> const std::vector<OptionSpec>* {
@@ -49,7 +49,7 @@ Registered registered(std::string part,
           },
           .get_options = [=](const Config& config) { return &(config.*section).options; },
           .set_options = [=](Config& config,
-                             Options options) { (config.*section).options = std::move(options); }};
+                             const Options& options) { (config.*section).options = options; }};
 }
 
 Section run_section() {

@@ -61,7 +61,7 @@ struct Registered {
   std::function<const std::vector<OptionSpec>*(const DeclaredOptions&, const std::string&)> options;
   // Its options in a Config; nullptr where such parts have none.
   std::function<const Options*(const Config&)> get_options;
-  std::function<void(Config&, Options)> set_options;
+  std::function<void(Config&, const Options&)> set_options;
 };
 
 struct Section {

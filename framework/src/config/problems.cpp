@@ -14,7 +14,7 @@ constexpr std::size_t kMostShown = 50;
 
 }  // namespace
 
-Problems::Problems(std::string file) : file_(printable(file)) {}
+Problems::Problems(std::string_view file) : file_(printable(file)) {}
 
 std::string Problems::where(Place place) const {
   if (place.line == 0) return "command line";

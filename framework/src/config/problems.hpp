@@ -20,7 +20,7 @@ struct Place {
 
 class Problems {
  public:
-  explicit Problems(std::string file);
+  explicit Problems(std::string_view file);
 
   // key: dotted, or "" where none is meant. text: what; expected; hint.
   void add(Place place, std::string_view key, std::string_view text);

@@ -137,7 +137,7 @@ class Reader {
         problems_.add(entry.place, key, unknown_key(section, entry.key, declared_, part));
       }
     }
-    if (section.registered) section.registered->set_options(config_, std::move(options));
+    if (section.registered) section.registered->set_options(config_, options);
   }
 
   bool is_option_of_any(const Section& section, const std::string& key) const {

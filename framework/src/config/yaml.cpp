@@ -301,6 +301,8 @@ std::string hint(const std::string& message) {
 
 }  // namespace
 
+YamlNode::YamlNode(Kind node_kind, Place node_place) : kind(node_kind), place(node_place) {}
+
 YamlNode* YamlNode::find(std::string_view key) {
   for (YamlEntry& entry : entries) {
     if (entry.key == key) return &entry.value;

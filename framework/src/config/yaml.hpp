@@ -28,7 +28,7 @@ struct YamlNode {
   std::vector<YamlEntry> entries;  // kMap, in order, keys unique
 
   YamlNode() = default;
-  YamlNode(Kind node_kind, Place node_place) : kind(node_kind), place(node_place) {}
+  YamlNode(Kind node_kind, Place node_place);
 
   YamlNode* find(std::string_view key);
 };
