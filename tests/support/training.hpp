@@ -28,8 +28,8 @@ struct TrainingRun {
 
 struct TrainingSetup {
   int ranks = 1;
-  std::filesystem::path checkpoints;  // written where not empty
-  std::filesystem::path restore;      // gone on from where not empty
+  std::filesystem::path checkpoints = {};  // written where not empty
+  std::filesystem::path restore = {};      // gone on from where not empty
   std::function<void(Session&, Communicator&)> before_run = nullptr;  // each rank, after make_trainer
   std::function<bool(int rank)> stop_requested = nullptr;
 };

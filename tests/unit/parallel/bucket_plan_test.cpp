@@ -65,7 +65,9 @@ TEST(BucketPlan, PutsParametersOfOneGroupNextToEachOther) {
     int current = -1;
     for (const PlanItem& item : bucket.items) {
       const int group = parameters[static_cast<std::size_t>(item.parameter)].group;
-      if (group != current) EXPECT_TRUE(closed.insert(group).second) << "group " << group << " comes twice";
+      if (group != current) {
+        EXPECT_TRUE(closed.insert(group).second) << "group " << group << " comes twice";
+      }
       current = group;
     }
   }

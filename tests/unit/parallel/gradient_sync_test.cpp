@@ -8,6 +8,7 @@
 
 #include "comm/threads.hpp"
 #include "parallel/buffer_average.hpp"
+#include "trireme/error.hpp"
 
 namespace trireme {
 namespace {

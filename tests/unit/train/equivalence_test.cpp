@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // N ranks train what one rank trains: in float64, where an error cannot hide in rounding.
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
+#include <atomic>
 #include <fstream>
 #include <string>
 
 #include "support/temporary_directory.hpp"
 #include "support/training.hpp"
 #include "trireme/error.hpp"
+#include "trireme/model.hpp"
 
 namespace trireme::test {
 namespace {
@@ -40,8 +43,8 @@ parallel: {bucket_mb: 0.01, first_bucket_mb: 0.002}
 const char* const kMuon = R"(
 model: {name: mlp, hidden: [12, 8, 8]}
 data: {name: synthetic, samples: 64, classes: 3, shape: [20]}
-optimizer: {name: sgd, lr: 0.05, momentum: 0.9, nesterov: true,
-            groups: [{match: "*weight", name: muon, lr: 0.02, momentum: 0.6}]}
+optimizer: {name: sgd, lr: 0.005, momentum: 0.9, nesterov: true,
+            groups: [{match: "*weight", name: muon, lr: 0.01, momentum: 0.6}]}
 loss: {reduction: sum, label_smoothing: 0.1}
 train: {max_steps: 20, global_batch: 16, precision: fp64}
 )";

@@ -29,7 +29,9 @@ void expect_same(const TrainingRun& whole, const TrainingRun& resumed, std::int6
   EXPECT_EQ(rest(whole.losses), resumed.losses) << "from step " << from;
   EXPECT_EQ(rest(whole.rates), resumed.rates) << "from step " << from;
   EXPECT_TRUE(bitwise_equal(whole.parameters, resumed.parameters)) << "from step " << from;
-  if (!whole.buffers.empty()) EXPECT_TRUE(bitwise_equal(whole.buffers, resumed.buffers)) << "from step " << from;
+  if (!whole.buffers.empty()) {
+    EXPECT_TRUE(bitwise_equal(whole.buffers, resumed.buffers)) << "from step " << from;
+  }
 }
 
 TEST(Resume, IsBitwiseAtEveryStepForAnyNumberOfLoaderThreads) {

@@ -2,13 +2,16 @@
 #include "train/trainer.hpp"
 
 #include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 
 #include "checkpoint/archive.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/training.hpp"
+#include "trireme/model.hpp"
 
 namespace trireme::test {
 namespace {
@@ -39,7 +42,9 @@ TEST(Evaluation, CountsEverySampleOnceAtAnyWorldSize) {
 
 TEST(Evaluation, NeverChoosesTheBestOnTheTestSplit) {
   for (const EvalEvent& event : train(config_of(kSmall)).evaluations) {
-    if (event.split == "test") EXPECT_FALSE(event.best);
+    if (event.split == "test") {
+      EXPECT_FALSE(event.best);
+    }
   }
 }
 
