@@ -5,6 +5,7 @@
 // direction gradient + momentum * slot is the same up to a factor, which the division by the norm
 // removes. The variant that normalises weights, without that scale, is his CIFAR-10 recipe
 // ("airbench94_muon").
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/matmul.h>
 

@@ -97,7 +97,7 @@ TEST_P(GoldenStart, FirstLossEqualsPyTorchs) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GoldenStart,
                          ::testing::Values("mlp", "resnet18", "gpt", "cifar_net"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace
 }  // namespace trireme::test

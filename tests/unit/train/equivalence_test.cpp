@@ -44,7 +44,7 @@ const char* const kMuon = R"(
 model: {name: mlp, hidden: [12, 8, 8]}
 data: {name: synthetic, samples: 64, classes: 3, shape: [20]}
 optimizer: {name: sgd, lr: 0.005, momentum: 0.9, nesterov: true,
-            groups: [{match: "*weight", name: muon, lr: 0.01, momentum: 0.6}]}
+            groups: [{match: "*weight", name: muon, lr: 0.05, momentum: 0.6}]}
 loss: {reduction: sum, label_smoothing: 0.1}
 train: {max_steps: 20, global_batch: 16, precision: fp64}
 )";
