@@ -115,7 +115,7 @@ TEST(ResNet, HasTorchvisionsShapesWhereStridesAndWidthsChange) {
 TEST(ResNet, BothStemsClassify) {
   const std::map<std::string, OptionValue> cifar{{"stem", std::string("cifar")}};
   const auto small = make_model("resnet18", images(3, 32, 10), cifar);
-  EXPECT_EQ(num_trained(*small), 11173962);  // that of tools for CIFAR: 3x3 stem, ten classes
+  EXPECT_EQ(num_trained(*small), 11173962);  // the usual count for CIFAR-10
   EXPECT_EQ(small->forward(torch::randn({2, 3, 32, 32})).sizes(), at::IntArrayRef({2, 10}));
   for (const char* name : {"resnet34", "resnet50"}) {
     const auto model = make_model(name, images(3, 64, 7));
