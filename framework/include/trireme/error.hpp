@@ -47,12 +47,6 @@ class CheckpointError : public Error {
   explicit CheckpointError(const std::string& message) : Error(ExitCode::kCheckpoint, message) {}
 };
 
-// A loss or gradient that is not finite.
-class NumericsError : public Error {
- public:
-  explicit NumericsError(const std::string& message) : Error(ExitCode::kNumerics, message) {}
-};
-
 // Another rank or the network: lost, late, or of another build, configuration or model.
 class CommError : public Error {
  public:

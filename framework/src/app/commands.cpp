@@ -5,6 +5,8 @@
 #include <iostream>
 #include <optional>
 
+#include <c10/util/Exception.h>
+
 #include "app/declared.hpp"
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
@@ -84,9 +86,9 @@ int train_guarded(Trainer& trainer, Sinks& sinks, Launch& launch) {
     sinks.fail(error.what());
     throw;
   } catch (const std::exception& error) {
-    print_error(error.what(), &launch);
-    const auto* known = dynamic_cast<const Error*>(&error);
-    return launch.fail(static_cast<int>(known != nullptr ? known->code() : ExitCode::kInternal));
+    const Failure failure = failure_of(error);
+    print_error(failure.message, &launch);
+    return launch.fail(static_cast<int>(failure.code));
   }
   return static_cast<int>(end.status == "stopped" ? ExitCode::kStopped : ExitCode::kOk);
 }
@@ -255,6 +257,12 @@ int command_validate(const CommandLine& line, const Registry& registry, Launch& 
 }
 
 }  // namespace
+
+Failure failure_of(const std::exception& error) {
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) return {ours->what(), ours->code()};
+  if (const auto* torchs = dynamic_cast<const c10::Error*>(&error)) return {torchs->what_without_backtrace()};
+  return {error.what()};
+}
 
 void print_error(const std::string& message, Launch* launch) {
   std::string where;

@@ -30,9 +30,9 @@ int run_launched(const CommandLine& command_line, const Registry& registry) {
   } catch (const SharedError& error) {
     return leave_together(error, *launch);
   } catch (const std::exception& error) {
-    print_error(error.what(), launch.get());
-    const auto* known = dynamic_cast<const Error*>(&error);
-    const int code = static_cast<int>(known != nullptr ? known->code() : ExitCode::kInternal);
+    const Failure failure = failure_of(error);
+    print_error(failure.message, launch.get());
+    const int code = static_cast<int>(failure.code);
     return launch != nullptr ? launch->fail(code) : code;
   }
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/command_line.hpp"
+
+#include <gtest/gtest.h>
+
+namespace trireme {
+namespace {
+
+ParsedCommandLine parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "trainer");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data(), "version text");
+}
+
+TEST(CommandLine, AConfigurationAloneMeansTrain) {
+  const ParsedCommandLine parsed = parse({"a.yaml", "optimizer.lr=0.1", "data.mean=[0.5, 0.5]"});
+  ASSERT_FALSE(parsed.exit) << parsed.text;
+  EXPECT_EQ(parsed.command_line.command, Command::kTrain);
+  EXPECT_EQ(parsed.command_line.target, "a.yaml");
+  EXPECT_EQ(parsed.command_line.overrides, (std::vector<std::string>{"optimizer.lr=0.1", "data.mean=[0.5, 0.5]"}));
+}
+
+TEST(CommandLine, OptionsMayComeBeforeTheConfiguration) {
+  const ParsedCommandLine parsed = parse({"--dry-run", "a.yaml", "--set", "run.name=-x"});
+  ASSERT_FALSE(parsed.exit) << parsed.text;
+  EXPECT_TRUE(parsed.command_line.dry_run);
+  EXPECT_EQ(parsed.command_line.overrides, (std::vector<std::string>{"run.name=-x"}));
+}
+
+TEST(CommandLine, KnowsEachCommandAndItsOptions) {
+  EXPECT_EQ(parse({"resume", "runs/a"}).command_line.command, Command::kResume);
+  EXPECT_TRUE(parse({"resume", "runs/a", "--allow-changes"}).command_line.allow_changes);
+  EXPECT_TRUE(parse({"a.yaml", "--resume", "auto"}).command_line.resume_auto);
+  EXPECT_EQ(parse({"eval", "runs/a", "--split", "validation"}).command_line.split, "validation");
+  EXPECT_TRUE(parse({"validate", "a.yaml", "--print-config"}).command_line.print_config);
+  EXPECT_EQ(parse({"schema"}).command_line.command, Command::kSchema);
+  EXPECT_EQ(parse({"reference"}).command_line.command, Command::kReference);
+}
+
+TEST(CommandLine, HelpAndVersionEndWithSuccess) {
+  const ParsedCommandLine version = parse({"--version"});
+  EXPECT_EQ(version.exit, ExitCode::kOk);
+  EXPECT_EQ(version.text, "version text\n");
+  for (const std::vector<const char*>& arguments : {std::vector<const char*>{"--help"}, {"eval", "--help"}}) {
+    const ParsedCommandLine help = parse(arguments);
+    EXPECT_EQ(help.exit, ExitCode::kOk);
+    EXPECT_NE(help.text.find("eval"), std::string::npos);
+  }
+}
+
+TEST(CommandLine, MistakesAreUsageErrorsThatSayWhat) {
+  const auto refused = [](std::vector<const char*> arguments, const std::string& word) {
+    const ParsedCommandLine parsed = parse(std::move(arguments));
+    EXPECT_EQ(parsed.exit, ExitCode::kUsage);
+    EXPECT_NE(parsed.text.find(word), std::string::npos) << parsed.text;
+  };
+  refused({}, "subcommand");
+  refused({"train"}, "CONFIG");
+  refused({"a.yaml", "b.yaml"}, "b.yaml");
+  refused({"a.yaml", "--dry-rum"}, "--dry-rum");
+  refused({"a.yaml", "--resume", "always"}, "always");
+  refused({"eval", "runs/a", "--split", "train"}, "train");
+}
+
+}  // namespace
+}  // namespace trireme
