@@ -129,6 +129,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     const StateDocument document = trainer.restore(request.checkpoint);
     say(launch, "resumed from " + request.checkpoint + " (step " + std::to_string(document.state.step) + ", made by " +
                     plural(static_cast<std::size_t>(document.world_size), "rank") + ")\n");
+    if (trainer.done()) say(launch, "the run had finished already: nothing is left to train; a larger train.epochs goes on\n");
   }
   const int code = train_guarded(trainer, sinks, launch);
   say(launch, "everything is in " + request.config.run.dir + "; go on with `trainer resume " + request.config.run.dir +

@@ -66,7 +66,7 @@ std::string parts(const Section& section, const DeclaredOptions& declared) {
 std::string config_reference(const DeclaredOptions& declared) {
   std::string page =
       "# Configuration reference\n\n"
-      "Written by `trainer schema --reference` from the table of keys in `src/config/`; do not "
+      "Written by `trainer reference` from the table of keys in `framework/src/config/`; do not "
       "edit. A configuration is a\nYAML file of the sections below. Every key can be set on the "
       "command line, too: `optimizer.lr=0.1`, and keys of\nparameter groups by their index: "
       "`optimizer.groups.0.lr=0.1`.\n";

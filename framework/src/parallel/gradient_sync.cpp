@@ -50,13 +50,14 @@ GradientSync::GradientSync(FlatParameters& flat, Communicator& communicator)
       missing_(flat.plan().buckets.size(), 0) {
   const auto& buckets = flat_.plan().buckets;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
-    for (const PlanItem& item : buckets[b].items) bucket_of_[static_cast<std::size_t>(item.parameter)] = b;
-  }
-  for (std::size_t p = 0; p < flat_.parameters().size(); ++p) {
-    auto accumulator = torch::autograd::impl::grad_accumulator(flat_.parameters()[p].tensor);
-    TRIREME_ASSERT(accumulator != nullptr, "'" + flat_.parameters()[p].name + "' takes no gradient");
-    accumulator->add_post_hook(std::make_unique<Hook>(self_, p));
-    accumulators_.push_back(std::move(accumulator));
+    for (const PlanItem& item : buckets[b].items) {
+      const auto parameter = static_cast<std::size_t>(item.parameter);
+      bucket_of_[parameter] = b;
+      auto accumulator = torch::autograd::impl::grad_accumulator(flat_.parameters()[parameter].tensor);
+      TRIREME_ASSERT(accumulator != nullptr, "'" + flat_.parameters()[parameter].name + "' takes no gradient");
+      accumulator->add_post_hook(std::make_unique<Hook>(self_, parameter));
+      accumulators_.push_back(std::move(accumulator));
+    }
   }
 }
 

@@ -73,15 +73,15 @@ EndEvent Trainer::run() {
                 state_.step, std::max(state_.step, length_.total_steps));
   EndEvent end{.status = "finished"};
   double samples = 0, step_ms = 0;
-  while (state_.step < length_.total_steps && end.status == "finished" && !out_of_patience()) {
+  while (!done() && end.status == "finished") {
     const StepOutcome outcome = step_.run(state_.step, loader, parts_.stop_requested());
     state_.step = outcome.event.step;
     samples += static_cast<double>(outcome.event.samples);
     step_ms += outcome.event.step_ms;
     parts_.observer.on_step(outcome.event);
     evaluate_if_due();
-    if (outcome.stop && state_.step < length_.total_steps) end.status = "stopped";
-    save_if_due(end.status == "stopped" || state_.step >= length_.total_steps || out_of_patience());
+    if (outcome.stop && !done()) end.status = "stopped";
+    save_if_due(end.status == "stopped" || done());
   }
   if (end.status == "finished" && out_of_patience()) end.status = "early_stop";
   end.steps = state_.step;

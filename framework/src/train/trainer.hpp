@@ -56,6 +56,7 @@ class Trainer {
   EndEvent run();
 
   const TrainingState& state() const { return state_; }
+  bool done() const { return state_.step >= length_.total_steps || out_of_patience(); }
   TrainingStep& step() { return step_; }
 
  private:

@@ -53,10 +53,11 @@ std::shared_ptr<Model> golden_model(const json& golden, const DatasetSpec& data)
 
 // The first `batch` samples of images, normalised in float32 as the loader does, and their labels.
 std::pair<torch::Tensor, torch::Tensor> golden_images(const json& data, std::int64_t batch) {
-  torch::Tensor input = torch::empty({batch, 3, 32, 32});
+  const std::int64_t side = data["input_shape"].back();
+  torch::Tensor input = torch::empty({batch, 3, side, side});
   float* pixel = input.mutable_data_ptr<float>();
   for (std::int64_t i = 0; i < input.numel(); ++i) {
-    const auto channel = static_cast<std::size_t>(i / (32 * 32) % 3);
+    const auto channel = static_cast<std::size_t>(i / (side * side) % 3);
     const float value = golden_byte("image", static_cast<std::uint64_t>(i));
     pixel[i] =
         (value / 255.0F - data["mean"][channel].get<float>()) / data["std"][channel].get<float>();
