@@ -47,8 +47,8 @@ std::string version_text() {
 
 Environment survey(Communicator& world, const std::string& host, int threads) {
   require_equal(world, "the build and its surroundings",
-                {std::string("trireme ") + version(), "LibTorch " + torch_version(),
-                 "instruction set " + instruction_set(), std::to_string(threads) + " threads a rank"});
+                {std::string("trireme ") + version(), std::string("LibTorch ") + torch_version(),
+                 std::string("instruction set ") + instruction_set(), std::to_string(threads) + " threads a rank"});
   Environment environment{.hosts = world.exchange(host), .threads_per_rank = threads, .json = {}};
   environment.nodes = static_cast<int>(std::set(environment.hosts.begin(), environment.hosts.end()).size());
   nlohmann::ordered_json json;
