@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Errors while training and at its start that all ranks agree on."""
+
+from __future__ import annotations
+
+from trainer_runs import TrainerTest, main
+
+
+class NotFinite(TrainerTest):
+    def test_names_step_and_rank_once_and_keeps_the_last_checkpoint(self) -> None:
+        # Each step multiplies the weights by about -1e12, which float32 stands for few steps.
+        done = self.call(self.config, "run.dir=runs/run", "optimizer.name=sgd", "optimizer.lr=1e6",
+                         "optimizer.weight_decay=1e6", "schedule.name=constant",
+                         "checkpoint.every_steps=1", ranks=2, code=5)
+        run = self.run_dir("run")
+        step = run.last_step()
+        self.assertGreater(step, 0)
+        self.assert_error_once(done, f"step {step + 1}: ", f"after step {step};", "optimizer.lr")
+        self.assertRegex(done.stderr, "rank [01]: loss (-?nan|inf) for samples [0-9]+")
+        self.assertEqual(run.latest().name, f"step-{step:08}")
+        self.assertEqual(run.state()["status"], "failed")
+        self.assertIn(f"step {step + 1}: ", run.state()["reason"])
+        self.call("eval", "runs/run")  # the checkpoint is whole
+
+
+class Ranks(TrainerTest):
+    def test_with_unequal_threads_are_refused_before_the_first_step(self) -> None:
+        command: list[object] = [self.mpirun, "--oversubscribe"]
+        for threads in (1, 2):
+            command += [*(":" * (threads - 1)), "-np", 1, "env", f"OMP_NUM_THREADS={threads}",
+                        self.trainer, self.config, "run.dir=runs/run"]
+        done = self.finish(self.start_command(command), 6)
+        self.assert_error_once(done, "1 threads a rank", "2 threads a rank")
+        self.assertFalse(self.run_dir("run").path.exists())
+
+    def test_with_unequal_configurations_are_refused_before_the_first_step(self) -> None:
+        command: list[object] = [self.mpirun, "--oversubscribe"]
+        for rank in (0, 1):
+            command += [*(":" * rank), "-np", 1, self.trainer, self.config, "run.dir=runs/run",
+                        f"optimizer.lr=0.{rank + 1}"]
+        done = self.finish(self.start_command(command), 6)
+        self.assert_error_once(done, "optimizer.lr")
+        self.assertFalse(self.run_dir("run").path.exists())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What may be resumed, how, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+
+from trainer_runs import Run, TrainerTest, main, wait_until
+
+
+def damage(checkpoint_name: str, run: Run) -> None:
+    path = run.checkpoints / checkpoint_name / "model.h5"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+class Resume(TrainerTest):
+    def stopped_run(self, name: str = "run") -> Run:
+        """A run that was asked to stop after two of its four epochs, more or less."""
+        run = self.run_dir(name)
+        # The first epochs of the whole run: its schedule, which has its length from the epochs, too.
+        job = self.start(self.config, f"run.dir=runs/{name}", "train.epochs=400",
+                         "schedule.duration=4")
+        self.wait_for_step(run, 10)
+        os.kill(job.process.pid, signal.SIGTERM)
+        self.finish(job, 75)
+        return run
+
+    def finished_run(self, name: str = "run") -> Run:
+        return self.train(name)
+
+    def test_with_more_epochs_goes_on_as_one_longer_run(self) -> None:
+        undisturbed = self.train("longer", "train.epochs=6", "schedule.duration=4")
+        run = self.train("run", "schedule.duration=4")
+        self.call("resume", "runs/run", "train.epochs=6")
+        self.assertEqual(run.latest().name, "step-00000054")
+        # The shorter run evaluated the test set at its own end, too.
+        steps = [e for e in run.curve() if "split" not in e]
+        self.assertEqual(steps, [e for e in undisturbed.curve() if "split" not in e])
+
+    def test_with_another_rate_is_refused_unless_allowed(self) -> None:
+        run = self.finished_run()
+        before = run.latest()
+        change = ("resume", "runs/run", "optimizer.lr=0.25", "train.epochs=5")
+        self.assert_error_once(
+            self.call(*change, code=2), "optimizer.lr: 0.001 -> 0.25", "--allow-changes"
+        )
+        self.assertEqual(run.latest(), before)
+        self.assertEqual(run.last_step(), 36)
+        self.call(*change, "--allow-changes")
+        self.assertEqual(run.last_step(), 45)
+        self.assertIn("lr: 0.25", (run.path / "config.yaml").read_text())
+
+    def test_on_other_numbers_of_ranks_repeats_and_loses_no_sample(self) -> None:
+        sgd = ("optimizer.name=sgd", "optimizer.momentum=0.9", "optimizer.lr=0.1")
+        undisturbed = self.train("undisturbed", *sgd, "train.epochs=6", "schedule.duration=6")
+        run = self.train("run", *sgd, "train.epochs=2.4", "schedule.duration=6", ranks=2)
+        done = self.call("resume", "runs/run", "train.epochs=4.6", ranks=3)
+        self.assertIn("step-00000022 (step 22, made by 2 ranks)", done.stdout)
+        self.call("resume", "runs/run", "train.epochs=6")
+        steps, expected = run.events("step"), undisturbed.events("step")
+        self.assertEqual([e["step"] for e in steps], [e["step"] for e in expected])
+        for event, other in zip(steps, expected):
+            self.assertEqual(event["samples"], other["samples"])
+            self.assertAlmostEqual(event["loss"], other["loss"], delta=1e-4 * other["loss"])
+
+    def test_of_a_finished_run_says_so_and_changes_nothing(self) -> None:
+        run = self.finished_run()
+        before, curve = run.latest().stat().st_ino, run.curve()
+        done = self.call("resume", "runs/run", ranks=2)
+        self.assertIn("the run had finished already", done.stdout)
+        self.assertIn("finished after 36 steps", done.stdout)
+        self.assertEqual(run.latest().stat().st_ino, before)
+        self.assertEqual(run.curve(), curve)
+
+    def test_falls_back_from_a_damaged_checkpoint_and_says_so(self) -> None:
+        undisturbed = self.finished_run("undisturbed")
+        run = self.finished_run()
+        damage("step-00000036", run)
+        done = self.call("resume", "runs/run", ranks=2)
+        self.assertEqual(done.stderr.count("trireme: warning"), 1, done.stderr)
+        self.assertIn("step-00000036/model.h5", done.stderr)
+        self.assertIn("resumed from runs/run/checkpoints/step-00000035 (step 35", done.stdout)
+        self.assertEqual([e["step"] for e in run.events("step")], list(range(1, 37)))
+        self.assertEqual(run.last_step(), undisturbed.last_step())
+        self.call("eval", "runs/run/checkpoints/step-00000036")  # it was written again
+
+    def test_from_damaged_checkpoints_only_never_starts_over(self) -> None:
+        run = self.finished_run()
+        for step in run.steps():
+            damage(f"step-{step:08}", run)
+        for command in (("resume", "runs/run"), (self.config, "run.dir=runs/run", "--resume=auto")):
+            with self.subTest(command=command):
+                done = self.call(*command, ranks=2, code=4)
+                self.assert_error_once(done)
+                for step in run.steps():
+                    self.assertIn(f"step-{step:08}/model.h5", done.stderr)
+        self.assertEqual(run.last_step(), 36)
+        self.assert_error_once(
+            self.call("eval", run.checkpoints / "step-00000036", code=4), "step-00000036/model.h5"
+        )
+
+    def test_of_a_moved_run_directory(self) -> None:
+        undisturbed = self.train("undisturbed", "train.epochs=400", "schedule.duration=4",
+                                 "train.max_steps=40")
+        self.stopped_run()
+        moved = self.root / "elsewhere" / "it is here"
+        moved.parent.mkdir()
+        shutil.move(self.root / "runs" / "run", moved)
+        self.call("resume", moved, "train.max_steps=40")
+        self.assert_same_run(Run(moved), undisturbed)
+        self.assertFalse((self.root / "runs" / "run").exists())
+
+    def test_of_what_holds_no_run_is_refused(self) -> None:
+        (self.root / "empty").mkdir()
+        for path in ("empty", "nowhere", "small.yaml"):
+            self.assert_error_once(self.call("resume", path, code=4), f"{path} holds no run")
+
+
+class ResumeAuto(TrainerTest):
+    """`trainer CONFIG --resume auto`: one command for the first start and for all later ones."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.command = (self.config, "run.dir=runs/run", "--resume", "auto")
+
+    def test_starts_anew_where_there_is_no_run(self) -> None:
+        undisturbed = self.train("undisturbed")
+        self.call(*self.command, ranks=2)
+        self.assertEqual(self.run_dir("run").last_step(), undisturbed.last_step())
+
+    def test_starts_anew_where_the_run_has_no_checkpoint(self) -> None:
+        undisturbed = self.train("undisturbed")
+        run = self.run_dir("run")
+        job = self.start(self.config, "run.dir=runs/run", "train.epochs=0",
+                         "train.max_steps=100000000", "train.eval_every_epochs=0",
+                         "checkpoint.every_steps=0", "schedule.duration=4")
+        self.wait_for_step(run, 50)
+        job.process.kill()
+        self.finish(job, -signal.SIGKILL)
+        self.assertEqual(run.steps(), [])
+        self.assert_error_once(
+            self.call("resume", "runs/run", code=4), "holds no checkpoint yet", "--resume auto"
+        )
+        self.call(*self.command, "schedule.duration=4", ranks=0)
+        self.assert_same_run(run, undisturbed)
+
+    def test_goes_on_from_the_newest_checkpoint(self) -> None:
+        undisturbed = self.train("undisturbed")
+        run = self.train("run", "train.max_steps=20", "schedule.duration=4")
+        done = self.call(*self.command, "schedule.duration=4")
+        self.assertIn("resumed from runs/run/checkpoints/step-00000020", done.stdout)
+        steps = [e for e in run.curve() if "split" not in e]
+        self.assertEqual(steps, [e for e in undisturbed.curve() if "split" not in e])
+
+    def test_refuses_a_configuration_that_has_changed(self) -> None:
+        self.train("run")
+        self.assert_error_once(
+            self.call(*self.command, "model.hidden=[32]", code=2), "model.hidden: [64] -> [32]"
+        )
+
+
+class InUse(TrainerTest):
+    def test_a_directory_of_a_living_run_is_refused_and_that_run_not_harmed(self) -> None:
+        undisturbed = self.train("undisturbed", "train.epochs=40")
+        run = self.run_dir("run")
+        job = self.start(self.config, "run.dir=runs/run", "train.epochs=40", ranks=2)
+        self.wait_for_step(run, 1)
+        os.kill(job.rank(0), signal.SIGSTOP)  # it is alive for as long as this takes
+        new, more = (self.config, "run.dir=runs/run"), ("resume", "runs/run", "train.epochs=50")
+        for command in (new, (*new, "--resume", "auto"), more):
+            with self.subTest(command=command):
+                other = TrainerTest.start(self, *command).finish()
+                self.assertEqual(other.returncode, 4, other.stderr)
+                self.assert_error_once(other, "runs/run is in use by pid", "run.dir")
+        os.kill(job.rank(0), signal.SIGCONT)
+        self.finish(job, 0)
+        self.assertEqual(run.last_step(), undisturbed.last_step())
+
+    def test_a_directory_of_an_earlier_run_is_refused_for_a_new_one(self) -> None:
+        run = self.train("run")
+        curve = run.curve()
+        done = self.call(self.config, "run.dir=runs/run", ranks=2, code=4)
+        self.assert_error_once(done, "runs/run holds a run already", "trainer resume runs/run")
+        self.assertEqual(run.curve(), curve)
+        self.assertEqual(run.state()["status"], "finished")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: what works without training, and how wrong input is answered."""
+
+from __future__ import annotations
+
+import json
+
+from trainer_runs import CONFIG, TrainerTest, main
+
+
+class WithoutTraining(TrainerTest):
+    """All of it by itself, without mpirun."""
+
+    def test_version_names_the_libraries(self) -> None:
+        out = self.call("--version").stdout
+        for name in ("trireme 0.", "LibTorch ", "MPI ", "Open MPI", "HDF5 ", "CUDA ", "NCCL "):
+            self.assertIn(name, out)
+
+    def test_help_of_the_program_and_of_each_command(self) -> None:
+        out = self.call("--help").stdout
+        commands = ("train", "resume", "eval", "validate", "schema", "reference")
+        for command in commands:
+            self.assertIn(f"\n  {command} ", out)
+            of_command = self.call(command, "--help").stdout
+            self.assertIn("Examples:", of_command)
+            self.assertIn("trainer", of_command)
+
+    def test_help_under_mpirun_is_printed_once(self) -> None:
+        self.assertEqual(self.call("--help", ranks=2).stdout.count("Exit codes:"), 1)
+
+    def test_schema_is_json_that_knows_each_section(self) -> None:
+        schema = json.loads(self.call("schema").stdout)
+        self.assertIn("$schema", schema)
+        self.assertLessEqual(
+            {"run", "model", "data", "optimizer", "schedule", "loss", "train", "checkpoint", "log"},
+            set(schema["properties"]),
+        )
+
+    def test_reference_lists_sections_and_keys(self) -> None:
+        out = self.call("reference").stdout
+        for text in ("# Configuration reference", "## train", "| `global_batch` |", "| `hidden` |"):
+            self.assertIn(text, out)
+
+    def test_validate_accepts_a_good_configuration_and_leaves_nothing(self) -> None:
+        self.assertIn("small.yaml: valid", self.call("validate", "small.yaml").stdout)
+        self.assertEqual([path.name for path in self.root.iterdir()], ["small.yaml"])
+
+    def test_print_config_shows_values_and_their_origin(self) -> None:
+        for command in ((), ("train",), ("validate",)):
+            out = self.call(*command, "small.yaml", "optimizer.lr=0.5", "--print-config").stdout
+            lines = {line.strip() for line in out.splitlines()}
+            self.assertTrue(any(x.startswith("lr: 0.5 ") and "command line" in x for x in lines), out)
+            self.assertTrue(any(x.startswith("global_batch: 31") and "small.yaml:7" in x
+                                for x in lines), out)
+            self.assertTrue(any(x.startswith("clip_norm: 0") and "default" in x for x in lines), out)
+        self.assertEqual([path.name for path in self.root.iterdir()], ["small.yaml"])
+
+    def test_dry_run_tells_size_and_length_and_leaves_nothing(self) -> None:
+        # 192 -> 64 -> 10: 12352 + 650 parameters.
+        out = self.call("small.yaml", "--dry-run", ranks=2).stdout
+        for text in ("13002 trained", "36 (9 an epoch)", "on 2 ranks", "checkpoint ", "memory a rank"):
+            self.assertEqual(out.count(text), 1, out)
+        self.assertEqual([path.name for path in self.root.iterdir()], ["small.yaml"])
+
+
+class Evaluation(TrainerTest):
+    def test_of_run_and_checkpoint_and_split_gives_what_training_measured(self) -> None:
+        run = self.train("run")
+        best = [e for e in run.events("eval") if e["best"]][-1]
+        last = {e["split"]: e for e in run.events("eval")}
+        self.assertNotEqual(best["step"], 36)  # else this would not tell best and newest apart
+        self.check("runs/run --split validation", "validation", best)
+        self.check("runs/run/checkpoints/step-00000036", "test", last["test"])
+        self.check("runs/run/checkpoints/latest --split=validation", "validation", last["validation"])
+
+    def check(self, arguments: str, split: str, event: dict[str, float]) -> None:
+        with self.subTest(arguments=arguments):
+            out = self.call("eval", *arguments.split(), ranks=2).stdout
+            self.assertIn(f"{split} after step {event['step']} ", out)
+            self.assertIn(f"loss {event['loss']:.4f}  accuracy {event['accuracy']:.4f}", out)
+            self.assertIn(f"({event['samples']} samples", out)
+
+    def test_of_a_split_that_is_not_there_is_a_usage_error(self) -> None:
+        self.train("run", "data.validation_fraction=0", "train.epochs=1")
+        done = self.call("eval", "runs/run", "--split", "validation", ranks=2, code=2)
+        self.assert_error_once(done, "no validation split", "data.validation_fraction")
+
+    def test_of_what_is_no_checkpoint(self) -> None:
+        self.assert_error_once(self.call("eval", "small.yaml", ranks=2, code=4), "no checkpoint")
+
+
+class WrongInput(TrainerTest):
+    def test_a_misspelt_key_is_answered_once_with_its_place_and_a_suggestion(self) -> None:
+        self.config.write_text(CONFIG.replace("global_batch", "globl_batch"))
+        for ranks in (0, 2):
+            done = self.call("small.yaml", ranks=ranks, code=2)
+            self.assert_error_once(done, "small.yaml:7:20: ", "globl_batch", "did you mean")
+
+    def test_all_errors_of_a_file_come_at_once(self) -> None:
+        text = CONFIG.replace("seed: 3", "seed: many").replace("lr: 0.001", "lr: -1")
+        self.config.write_text(text)
+        done = self.call("validate", "small.yaml", code=2)
+        self.assert_error_once(done, "small.yaml:1:13: ", "small.yaml:5:29: ", "run.seed",
+                               "optimizer.lr")
+
+    def test_overrides_that_are_none(self) -> None:
+        for override, part in {
+            "optimizer.lr": "expected key=value",
+            "=3": "expected key=value",
+            "optimizer.leer=1": "optimizer.leer",
+            "optimizer.lr=fast": "optimizer.lr",
+            "optimizer.lr=[1": "optimizer.lr",
+            "train.epochs=-1": "train.epochs",
+            "model.hidden.0.x=1": "model.hidden",
+        }.items():
+            with self.subTest(override=override):
+                done = self.call("small.yaml", override, code=2)
+                self.assertIn(part, done.stderr)
+                self.assertEqual(done.stdout, "")
+
+    def test_unknown_options_and_commands(self) -> None:
+        for arguments in (("small.yaml", "--frobnicate"), ("resume",), (), ("eval", "x", "--split=y"),
+                          ("--frobnicate",), ("small.yaml", "--resume=newest")):
+            with self.subTest(arguments=arguments):
+                done = self.call(*arguments, code=2)
+                self.assertNotEqual(done.stderr, "")
+                self.assertEqual(done.stdout, "")
+
+    def test_an_unknown_option_under_mpirun_is_answered_once(self) -> None:
+        done = self.call("small.yaml", "--frobnicate", ranks=2, code=2)
+        self.assertEqual(done.stderr.count("--frobnicate"), 1)
+
+    def test_a_missing_configuration(self) -> None:
+        done = self.call("absent.yaml", ranks=2, code=2)
+        self.assert_error_once(done, "absent.yaml")
+
+    def test_missing_data_are_answered_once_with_where_to_get_them(self) -> None:
+        self.config.write_text(CONFIG.replace(
+            "name: synthetic, samples: 300, shape: [3, 8, 8]", "name: cifar10, path: nowhere"))
+        done = self.call("small.yaml", ranks=2, code=3)
+        self.assert_error_once(done, "nowhere/data_batch_1.bin", "scripts/get_data cifar10")
+        self.assertEqual([path.name for path in self.root.iterdir()], ["small.yaml"])
+
+    def test_a_run_directory_that_cannot_be_made_is_found_before_training(self) -> None:
+        (self.root / "file").write_text("")
+        done = self.call("small.yaml", "run.dir=file/run", ranks=2, code=4)
+        self.assert_error_once(done, "file/run")
+
+
+if __name__ == "__main__":
+    main()
