@@ -17,7 +17,7 @@ LAST_STEP = EPOCHS * 9
 class Kill(TrainerTest):
     def setUp(self) -> None:
         super().setUp()
-        self.overrides = (f"train.epochs={EPOCHS}", "train.eval_every_epochs=4")
+        self.overrides = (f"train.epochs={EPOCHS}", "train.eval_every_epochs=5")
 
     def resume_and_compare(self, name: str, ranks: int) -> None:
         self.call("resume", f"runs/{name}", "data.workers=3", ranks=ranks)

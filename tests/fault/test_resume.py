@@ -166,18 +166,19 @@ class ResumeAuto(TrainerTest):
 
 class InUse(TrainerTest):
     def test_a_directory_of_a_living_run_is_refused_and_that_run_not_harmed(self) -> None:
-        undisturbed = self.train("undisturbed", "train.epochs=40")
+        undisturbed = self.train("undisturbed", "train.epochs=12")
         run = self.run_dir("run")
-        job = self.start(self.config, "run.dir=runs/run", "train.epochs=40", ranks=2)
+        job = self.start(self.config, "run.dir=runs/run", "train.epochs=12", ranks=2)
+        pid = job.rank(0)
         self.wait_for_step(run, 1)
-        os.kill(job.rank(0), signal.SIGSTOP)  # it is alive for as long as this takes
+        os.kill(pid, signal.SIGSTOP)  # it is alive for as long as this takes
         new, more = (self.config, "run.dir=runs/run"), ("resume", "runs/run", "train.epochs=50")
         for command in (new, (*new, "--resume", "auto"), more):
             with self.subTest(command=command):
-                other = TrainerTest.start(self, *command).finish()
+                other = self.start(*command).finish()
                 self.assertEqual(other.returncode, 4, other.stderr)
                 self.assert_error_once(other, "runs/run is in use by pid", "run.dir")
-        os.kill(job.rank(0), signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
         self.finish(job, 0)
         self.assertEqual(run.last_step(), undisturbed.last_step())
 

@@ -44,12 +44,23 @@ Source from_rank_0(Communicator& world, const std::function<Source()>& find) {
   return source;
 }
 
+// "optimizer.lr: 0.1" for every key that has not its default.
+std::vector<std::string> set_values(const Config& config) {
+  std::vector<std::string> values;
+  for (const ConfigDifference& difference : compare_configs(Config{}, config)) {
+    values.push_back(difference.key + ": " + difference.after);
+  }
+  return values;
+}
+
 ReadConfig read_config(const Source& source, const std::vector<std::string>& overrides,
                        const Registry& registry, Communicator& world) {
   ReadConfig read;
   collectively(world, [&] {
     read = parse_config({.file = source.file, .text = source.text, .overrides = overrides}, declared_options(registry));
   });
+  // The text is rank 0's, but overrides are each rank's own.
+  collectively(world, [&] { require_equal(world, "the configuration", set_values(read.config)); });
   return read;
 }
 
