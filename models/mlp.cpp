@@ -11,10 +11,11 @@ namespace {
 
 class Mlp final : public Model {
  public:
-  Mlp(std::vector<std::int64_t> widths, double dropout)
-      : dropout_(register_module("dropout", std::make_shared<Dropout>(dropout))) {
+  Mlp(std::vector<std::int64_t> widths, double dropout) {
     register_module("layers", layers_);
+    register_module("dropouts", dropouts_);
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+      if (i > 0) dropouts_->push_back(std::make_shared<Dropout>(dropout));
       layers_->push_back(torch::nn::Linear(widths[i], widths[i + 1]));
     }
   }
@@ -22,7 +23,7 @@ class Mlp final : public Model {
   torch::Tensor forward(const torch::Tensor& input) override {
     torch::Tensor x = input.flatten(1);
     for (std::size_t i = 0; i < layers_->size(); ++i) {
-      if (i > 0) x = dropout_->forward(x.relu());
+      if (i > 0) x = dropouts_[i - 1]->as<Dropout>()->forward(x.relu());
       x = layers_[i]->as<torch::nn::LinearImpl>()->forward(x);
     }
     return x;
@@ -30,7 +31,7 @@ class Mlp final : public Model {
 
  private:
   torch::nn::ModuleList layers_;
-  std::shared_ptr<Dropout> dropout_;
+  torch::nn::ModuleList dropouts_;  // one between two layers: each draws its own mask
 };
 
 std::shared_ptr<Model> make(const Options& options, const DatasetSpec& data) {

@@ -34,7 +34,8 @@ struct ForwardContext {
 };
 
 // Dropout whose mask is a pure function of (seed, step, sample, layer, element): Philox4x32-10 (Salmon et al. 2011).
-// Use it instead of torch::nn::Dropout. Identity in eval mode and for probability 0.
+// Use it instead of torch::nn::Dropout, one module for each place in the network: two calls of one module in a forward pass
+// draw the same mask. Identity in eval mode and for probability 0.
 // Input: (N, ...) with one row a sample, or (N * T, ...) with equal T rows a sample.
 class Dropout : public torch::nn::Module {
  public:

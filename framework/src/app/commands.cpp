@@ -99,6 +99,7 @@ int train_guarded(Trainer& trainer, Sinks& sinks, Launch& launch) {
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     print_error(failure.message, &launch);
+    sinks.fail(failure.message);
     return launch.fail(static_cast<int>(failure.code));
   }
   return static_cast<int>(end.status == "stopped" ? ExitCode::kStopped : ExitCode::kOk);
@@ -115,7 +116,7 @@ struct TrainRequest {
 int train(TrainRequest request, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
   const Environment environment = start_up(launch, request.config);
-  Session session(request.config, registry, world);
+  Session session(request.config, registry, world, warn);
   if (request.dry_run) {
     say(launch, to_text(estimate(session, world.size()), session, world.size()));
     return 0;
@@ -130,7 +131,8 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     request.directory->write("env.json", environment.json + "\n");
   });
   const StopSignals signals;
-  Sinks sinks(session.config(), world.rank() == 0 ? &*request.directory : nullptr, launch.under_launcher());
+  Sinks sinks(session.config(), world.rank() == 0 ? &*request.directory : nullptr, request.checkpoint,
+              launch.under_launcher());
   Trainer& trainer = session.make_trainer(
       {.observer = &sinks.observer(),
        .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
@@ -143,6 +145,8 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     if (trainer.done()) say(launch, "the run had finished already: nothing is left to train; a larger train.epochs goes on\n");
   }
   const int code = train_guarded(trainer, sinks, launch);
+  const bool went_well = code == static_cast<int>(ExitCode::kOk) || code == static_cast<int>(ExitCode::kStopped);
+  if (!went_well) return code;
   say(launch, "everything is in " + request.config.run.dir + "; go on with `trainer resume " + request.config.run.dir +
                   "`, look again with `trainer eval " + request.config.run.dir + "`\n");
   return code;
@@ -156,14 +160,16 @@ std::string newest_checkpoint(const RunDirectory& directory) {
 int resume_run(const CommandLine& line, const std::string& run_dir, std::optional<RunDirectory> directory, Source source,
                const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
-  // The directory may have been moved since.
-  std::vector<std::string> overrides = {"run.dir=" + run_dir};
-  const Config before = read_config(source, overrides, registry, world).config;
-  overrides.insert(overrides.end(), line.overrides.begin(), line.overrides.end());
-  const Config after = read_config(source, overrides, registry, world).config;
+  const Config before = read_config(source, {}, registry, world).config;
+  Config after = read_config(source, line.overrides, registry, world).config;
   collectively(world, [&] {
+    if (after.run.dir != before.run.dir) {
+      throw ConfigError("command line: run.dir: a run stays in its directory; move " + run_dir +
+                        " yourself and resume it there, or start a new run");
+    }
     if (!line.allow_changes) require_resumable(before, after);
   });
+  after.run.dir = run_dir;  // which may have been moved since
   return train({.config = after,
                 .original_text = {},
                 .directory = std::move(directory),
@@ -209,8 +215,9 @@ int command_train(const CommandLine& line, const Registry& registry, Launch& lau
     });
     if (!found.text.empty()) {
       collectively(world, [&] {
-        const Config before = parse_config({.file = found.file, .text = found.text, .overrides = {}},
-                                           declared_options(registry)).config;
+        Config before = parse_config({.file = found.file, .text = found.text, .overrides = {}},
+                                     declared_options(registry)).config;
+        before.run.dir = run_dir;  // which may have been moved since
         if (!line.allow_changes) require_resumable(before, read.config);
       });
       return train({.config = read.config,
@@ -249,7 +256,7 @@ int command_eval(const CommandLine& line, const Registry& registry, Launch& laun
   });
   const Config config = read_config(source, line.overrides, registry, world).config;
   start_up(launch, config);
-  Session session(config, registry, world);
+  Session session(config, registry, world, warn);
   const EvalEvent event = session.evaluate_checkpoint(source.checkpoint, line.split);
   const ProgressText text(config.metric.name, [] { return std::chrono::steady_clock::now(); });
   say(launch, text.eval(event) + "\n" + source.checkpoint + "\n");
@@ -263,7 +270,8 @@ int command_validate(const CommandLine& line, const Registry& registry, Launch& 
   });
   const ReadConfig read = read_config(source, line.overrides, registry, world);
   if (line.print_config) say(launch, dump_config(read.config, &read.origin));
-  const Session session(read.config, registry, world);
+  Session session(read.config, registry, world, warn);
+  session.require_fit();
   say(launch, line.target + ": valid\n" + to_text(estimate(session, world.size()), session, world.size()));
   return 0;
 }

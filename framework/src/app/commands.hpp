@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// Collective. Returns the exit code. SharedError for what all ranks agree on; what concerns this rank alone ends the job
-// (Launch::fail) while all objects that others may still touch are alive.
+// Collective. Returns the exit code. SharedError for what all ranks agree on; what concerns this rank alone while it trains
+// ends the job (Launch::fail) with all objects alive that others may still touch; anything else is thrown.
 int run_command(const CommandLine& command_line, const Registry& registry, Launch& launch);
 
 // What an exception means for the user: its text (without torch's stack trace) and the exit code.

@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* kMayChange[] = {
-    "run.name",     "run.dir",           "run.timeout",     "data.workers",   "data.prefetch", "train.epochs",
+    "run.name",     "run.timeout",     "data.workers",   "data.prefetch", "train.epochs",
     "train.max_steps", "train.eval_every_epochs", "train.eval_batch", "train.patience", "checkpoint.*",  "log.*"};
 
 }  // namespace

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/session.hpp"
 
+#include <xxhash.h>
+
+#include <sstream>
+
 #include "app/declared.hpp"
+#include "comm/agree.hpp"
 #include "comm/shared_error.hpp"
 
 namespace trireme {
@@ -26,9 +31,32 @@ void require_same_kind(const Dataset& train, const Dataset* test, const std::str
   throw DataError("data set '" + name + "': training and test samples differ in shape, type or number of classes");
 }
 
+// Sizes, kinds, and a hash of a few samples of each split: what ranks must have alike.
+std::vector<std::string> describe(const TrainerData& data) {
+  std::vector<std::string> lines;
+  const auto add = [&](const char* split, const Dataset* dataset) {
+    if (dataset == nullptr) return;
+    const std::int64_t size = dataset->size();
+    const std::size_t input_bytes = dataset->spec().input_bytes();
+    std::vector<std::byte> bytes(input_bytes + dataset->spec().target_bytes());
+    std::ostringstream line;
+    line << split << ": " << size << " samples of " << at::IntArrayRef(dataset->spec().input_shape);
+    for (const std::int64_t index : {std::int64_t{0}, size / 2, size - 1}) {
+      dataset->read(index, std::span(bytes).first(input_bytes), std::span(bytes).subspan(input_bytes));
+      line << ", sample " << index << " XXH3 " << XXH3_64bits(bytes.data(), bytes.size());
+    }
+    lines.push_back(line.str());
+  };
+  add("training", data.train.get());
+  add("validation", data.validation.get());
+  add("test", data.test.get());
+  return lines;
+}
+
 }  // namespace
 
-Session::Session(Config config, const Registry& registry, Communicator& world)
+Session::Session(Config config, const Registry& registry, Communicator& world,
+                 const std::function<void(const std::string&)>& warn)
     : config_(std::move(config)),
       world_(world),
       control_(world.split(0, world.rank())),
@@ -37,18 +65,20 @@ Session::Session(Config config, const Registry& registry, Communicator& world)
   for (Communicator* communicator : {&world_, control_.get(), node_.get()}) {
     communicator->set_timeout(milliseconds(config_.run.timeout));
   }
-  collectively(*control_, [&] { open_data(registry); });
+  collectively(*control_, [&] { open_data(registry, warn); });
+  collectively(*control_, [&] { require_equal(*control_, "the data", describe(data_)); });
   collectively(*control_, [&] {
     replica_ = make_replica(config_, model_entry(registry, config_.model.name), format_.spec);
   });
 }
 
-void Session::open_data(const Registry& registry) {
+void Session::open_data(const Registry& registry, const std::function<void(const std::string&)>& warn) {
   const DatasetEntry& entry = dataset_entry(registry, config_.data.name);
   DatasetContext context{.path = config_.data.path,
                          .split = Split::kTrain,
                          .seed = static_cast<std::uint64_t>(config_.run.seed),
                          .node = node_.get()};
+  if (control_->rank() == 0) context.warn = warn;
   const std::shared_ptr<const Dataset> whole = entry.make(config_.data.options, context);
   context.split = Split::kTest;
   data_.test = entry.make(config_.data.options, context);
@@ -64,8 +94,13 @@ void Session::open_data(const Registry& registry) {
   if (format_.spec.input_dtype == DType::kU8) Augmenter(format_.spec, format_.augment);  // throws what does not fit
 }
 
+void Session::require_fit() {
+  collectively(*control_, [&] { try_forward(replica_, task_, format_, *data_.train); });
+}
+
 Trainer& Session::make_trainer(const TrainingOptions& options) {
   TRIREME_ASSERT(trainer_ == nullptr, "one trainer a session");
+  require_fit();
   collectively(*control_, [&] { start_equal(replica_, *data_.train, format_, *control_); });
   collectively(*control_, [&] {
     trainer_ = std::make_unique<Trainer>(TrainerParts{

@@ -24,7 +24,12 @@ struct TrainingOptions {
 class Session {
  public:
   // Opens the data sets and builds the model. The referenced objects must outlive the session.
-  Session(Config config, const Registry& registry, Communicator& world);
+  // warn: told on rank 0 what the data set has to say.
+  Session(Config config, const Registry& registry, Communicator& world,
+          const std::function<void(const std::string&)>& warn = {});
+
+  // Tries the model, loss and metric on a sample: what does not fit together is found before training.
+  void require_fit();
 
   // Equal parameters on all ranks, flat buffers, hooks. Once a session.
   Trainer& make_trainer(const TrainingOptions& options);
@@ -38,7 +43,7 @@ class Session {
   Communicator& control() { return *control_; }
 
  private:
-  void open_data(const Registry& registry);
+  void open_data(const Registry& registry, const std::function<void(const std::string&)>& warn);
 
   Config config_;
   Communicator& world_;

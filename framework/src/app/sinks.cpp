@@ -65,9 +65,9 @@ void StateFile::write(const std::string& status, const std::string& reason) cons
   }
 }
 
-Sinks::Sinks(const Config& config, const RunDirectory* directory, bool plain) {
+Sinks::Sinks(const Config& config, const RunDirectory* directory, const std::string& checkpoint, bool plain) {
   if (directory == nullptr) return;
-  auto state = std::make_unique<StateFile>(*directory);
+  auto state = std::make_unique<StateFile>(*directory, checkpoint);
   state_ = state.get();
   observers_.add(make_console(std::cout, console_options(config, plain)));
   observers_.add(std::make_unique<LogFile>(

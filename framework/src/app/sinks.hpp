@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "checkpoint/run_directory.hpp"
 #include "config/config.hpp"
@@ -15,7 +16,9 @@ namespace trireme {
 // total_steps, checkpoint, reason. Written at the start, after each checkpoint and at the end.
 class StateFile : public Observer {
  public:
-  explicit StateFile(const RunDirectory& directory) : directory_(directory) {}
+  // checkpoint: what the run goes on from, or empty.
+  StateFile(const RunDirectory& directory, std::string checkpoint)
+      : directory_(directory), checkpoint_(std::move(checkpoint)) {}
   void on_start(const StartEvent& event) override;
   void on_checkpoint(const CheckpointEvent& event) override;
   void on_end(const EndEvent& event) override;
@@ -32,8 +35,8 @@ class StateFile : public Observer {
 class Sinks {
  public:
   // directory: rank 0's; null on the others, which say and write nothing. Both must outlive this.
-  // plain: lines only, even on a terminal (mpirun gives its ranks one, whatever it writes to itself).
-  Sinks(const Config& config, const RunDirectory* directory, bool plain);
+  // checkpoint: what the run goes on from, or empty. plain: lines only, even on a terminal (mpirun gives its ranks one, whatever it writes to itself).
+  Sinks(const Config& config, const RunDirectory* directory, const std::string& checkpoint, bool plain);
 
   Observer& observer() { return observers_; }
   void fail(const std::string& reason);  // the run ends with an error

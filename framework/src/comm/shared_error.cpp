@@ -45,8 +45,6 @@ void collectively(Communicator& communicator, const std::function<void()>& body)
   std::string outcome;  // empty: fine; else one byte of exit code, then the message
   try {
     body();
-  } catch (const SharedError&) {
-    throw;  // all ranks have it already
   } catch (const Error& error) {
     outcome = std::string(1, static_cast<char>(error.code())) + error.what();
   } catch (const std::exception& error) {

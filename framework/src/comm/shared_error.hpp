@@ -19,8 +19,9 @@ class SharedError : public Error {
 
 // Collective. Runs body on every rank; where any body throws an Error, every rank throws
 // SharedError: the code of the lowest failing rank, and each distinct message once with the ranks
-// it came from (none named where all ranks agree). The body may communicate only if no rank can
-// fail before or between its collectives alone.
+// it came from (none named where all ranks agree). The body may communicate only if no rank of the
+// group it communicates in can fail before or between those collectives alone; a SharedError of a
+// smaller group (a node) is exchanged like any other.
 void collectively(Communicator& communicator, const std::function<void()>& body);
 
 // "0-2, 5" for ascending {0, 1, 2, 5}.

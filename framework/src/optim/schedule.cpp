@@ -25,19 +25,17 @@ Schedule::Schedule(const ScheduleConfig& config, double duration, std::int64_t s
   warmup_steps_ = config.warmup * unit;
   duration_steps_ = length > 0 ? length * unit : static_cast<double>(total_steps);
   drop_steps_ = config.step_size * unit;
-  if (config.name == "one_cycle" && config.warmup > 0) {
-    throw ConfigError(
-        "schedule.warmup is set together with schedule.name one_cycle, which brings its own rise; "
-        "set schedule.warmup to 0 and place the peak by schedule.peak");
-  }
 }
 
 double Schedule::factor(std::int64_t step) const {
   double now = static_cast<double>(step);
-  if (now < warmup_steps_) return std::min(1.0, (now + 1) / warmup_steps_);
+  if (now < warmup_steps_) {
+    const double top = config_.name == "one_cycle" ? config_.initial_fraction : 1;
+    return top * std::min(1.0, (now + 1) / warmup_steps_);
+  }
   now = std::min(now, duration_steps_);
   if (config_.name == "constant") return 1;
-  if (config_.name == "one_cycle") return one_cycle(now);
+  if (config_.name == "one_cycle") return one_cycle(now - warmup_steps_);
   if (config_.name == "step") return std::pow(config_.gamma, std::floor(now / drop_steps_));
   // A warm-up as long as the whole duration leaves nothing to fall along: the end is reached at
   // once.
@@ -50,7 +48,8 @@ double Schedule::factor(std::int64_t step) const {
 }
 
 double Schedule::one_cycle(double step) const {
-  const double top = config_.peak * duration_steps_ - 1, end = duration_steps_ - 1;
+  const double length = duration_steps_ - warmup_steps_;
+  const double top = config_.peak * length - 1, end = length - 1;
   if (step < top) return half_cosine(config_.initial_fraction, 1, step / top);
   if (step >= end) return config_.final_fraction;
   return half_cosine(1, config_.final_fraction, (step - top) / (end - top));

@@ -1,41 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/buffer_average.hpp"
 
-#include <ATen/ops/empty.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include "parallel/flat_parameters.hpp"
 
 namespace trireme {
 
-BufferAverage::BufferAverage(std::vector<at::Tensor> buffers, Communicator& communicator)
+BufferAverage::BufferAverage(const std::vector<at::Tensor>& buffers, Communicator& communicator)
     : communicator_(communicator) {
-  for (const auto type : {at::kFloat, at::kDouble}) {
-    std::int64_t numel = 0;
-    for (const at::Tensor& buffer : buffers) numel += buffer.scalar_type() == type ? buffer.numel() : 0;
-    if (numel == 0) continue;
-    flat_.push_back(at::empty({numel}, type));
-    std::int64_t offset = 0;
-    for (at::Tensor& buffer : buffers) {
-      if (buffer.scalar_type() != type) continue;
-      const at::Tensor view = flat_.back().narrow(0, offset, buffer.numel()).view(buffer.sizes());
-      view.copy_(buffer);
-      buffer.set_data(view);
-      offset += buffer.numel();
-    }
+  std::int64_t numel = 0;
+  for (const at::Tensor& buffer : buffers) {
+    if (!buffer.is_floating_point() || communicator.size() == 1) continue;
+    buffers_.push_back(buffer);
+    before_.push_back(buffer.detach().clone());
+    numel += buffer.numel();
   }
+  changes_ = at::zeros({numel}, at::kDouble);
 }
 
-void BufferAverage::begin(double weight) {
-  if (communicator_.size() == 1) return;
-  for (const at::Tensor& flat : flat_) {
-    flat.mul_(weight);
-    requests_.push_back(communicator_.all_reduce(span_of(flat)));
-  }
+void BufferAverage::begin_step() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) before_[i].copy_(buffers_[i]);
 }
 
-void BufferAverage::finish() {
-  for (Request& request : requests_) request.wait();
-  requests_.clear();
+void BufferAverage::start(double weight) {
+  if (buffers_.empty()) return;
+  const at::NoGradGuard no_grad;
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const at::Tensor part = changes_.narrow(0, offset, buffers_[i].numel()).view(buffers_[i].sizes());
+    part.copy_(buffers_[i]).sub_(before_[i]).mul_(weight);
+    offset += buffers_[i].numel();
+  }
+  request_ = communicator_.all_reduce(span_of(changes_));
+}
+
+void BufferAverage::finish_step() {
+  const at::NoGradGuard no_grad;
+  request_.wait();
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const at::Tensor part = changes_.narrow(0, offset, buffers_[i].numel()).view(buffers_[i].sizes());
+    buffers_[i].copy_(part.add_(before_[i]));
+    offset += buffers_[i].numel();
+  }
 }
 
 }  // namespace trireme

@@ -10,22 +10,28 @@
 
 namespace trireme {
 
-// After each step every buffer is the mean of the ranks' buffers, weighted by the samples each has seen in that step. The
-// running statistics are linear in the batches' statistics, so this is what one rank would keep that averages the ranks'
-// batch statistics. Every step, not only before saving: then neither checkpoint cadence nor a resume changes anything.
+// After each step every floating buffer is what it was before the step plus the mean of the ranks' changes, weighted by
+// the samples that each rank has seen. Running statistics are linear in the batches' statistics, so this is what one rank
+// would keep that averages the ranks' batch statistics; a buffer that does not change keeps its bits. Every step, not only
+// before saving: then neither checkpoint cadence nor a resume changes anything. Buffers of whole numbers stay each rank's
+// own (num_batches_tracked), and a checkpoint holds rank 0's.
 class BufferAverage {
  public:
-  // Takes over the buffers' storage: afterwards they are views of one flat tensor a dtype.
-  BufferAverage(std::vector<at::Tensor> buffers, Communicator& communicator);
+  // The buffers must keep their storage; others than floating ones are left alone.
+  BufferAverage(const std::vector<at::Tensor>& buffers, Communicator& communicator);
 
-  // Collective; after the step's last forward. weight: this rank's share of the step's samples; shares sum to 1.
-  void begin(double weight);
-  void finish();  // waits
+  void begin_step();  // before the step's first forward
+  // Collective; after the step's last forward. Backward may still read the buffers: a copy travels.
+  // weight: this rank's share of the step's samples; shares sum to 1.
+  void start(double weight);
+  void finish_step();  // waits, then writes the buffers; after backward
 
  private:
+  std::vector<at::Tensor> buffers_;  // floating ones
+  std::vector<at::Tensor> before_;   // [buffer] at the start of the step
   Communicator& communicator_;
-  std::vector<at::Tensor> flat_;  // [dtype that occurs]
-  std::vector<Request> requests_;
+  at::Tensor changes_;  // (numbers of all buffers) float64: sums lose nothing that a float32 could tell
+  Request request_;
 };
 
 }  // namespace trireme

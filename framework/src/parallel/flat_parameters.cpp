@@ -23,15 +23,21 @@ at::ScalarType torch_type(DType dtype) {
 
 }  // namespace
 
+bool can_travel(const at::Tensor& tensor) {
+  for (const auto type : {at::kByte, at::kBool, at::kLong, at::kFloat, at::kDouble}) {
+    if (tensor.scalar_type() == type) return true;
+  }
+  return false;
+}
+
 DType dtype_of(const at::Tensor& tensor) {
+  TRIREME_ASSERT(can_travel(tensor), std::string("no communicator moves ") + c10::toString(tensor.scalar_type()));
   switch (tensor.scalar_type()) {
-    case at::kByte: return DType::kU8;
     case at::kLong: return DType::kI64;
     case at::kFloat: return DType::kF32;
     case at::kDouble: return DType::kF64;
-    default: break;
+    default: return DType::kU8;
   }
-  throw InternalError(std::string("no communicator moves tensors of type ") + c10::toString(tensor.scalar_type()));
 }
 
 Span span_of(const at::Tensor& contiguous) {
@@ -79,12 +85,6 @@ at::Tensor FlatParameters::view(const at::Tensor& flat, std::int64_t flat_begin,
                                 const PlanItem& item) const {
   const at::Tensor& like = parameters_[static_cast<std::size_t>(item.parameter)].tensor;
   return flat.as_strided(like.sizes(), like.strides(), flat.storage_offset() + item.offset - flat_begin);
-}
-
-std::size_t FlatParameters::size_bytes() const {
-  std::size_t bytes = 0;
-  for (const at::Tensor& values : values_) bytes += 2 * values.nbytes();
-  return bytes;
 }
 
 }  // namespace trireme

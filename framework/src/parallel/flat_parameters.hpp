@@ -17,7 +17,8 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-DType dtype_of(const at::Tensor& tensor);      // InternalError for a type no communicator moves
+bool can_travel(const at::Tensor& tensor);     // whether it has a type that communicators move
+DType dtype_of(const at::Tensor& tensor);      // InternalError for another type; bool travels as bytes
 Span span_of(const at::Tensor& contiguous);    // of a dense one-dimensional tensor; the tensor stays the owner
 at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype);  // the tensor owns the buffer
 // Collective. Rank 0's values into every rank's tensor, in place; any dense strides. Waits.
@@ -37,9 +38,6 @@ class FlatParameters {
 
   // A parameter-shaped view of `flat`, whose element 0 is element `flat_begin` of the bucket that holds `item`.
   at::Tensor view(const at::Tensor& flat, std::int64_t flat_begin, const PlanItem& item) const;
-
-  // Bytes of parameters and gradients together.
-  std::size_t size_bytes() const;
 
  private:
   std::vector<NamedTensor> parameters_;

@@ -166,12 +166,4 @@ void ShardedUpdate::scatter_state(std::size_t b, const std::vector<SlotTensor>& 
   }
 }
 
-std::size_t ShardedUpdate::state_bytes() const {
-  std::size_t bytes = 0;
-  for (const auto& bucket : state_) {
-    for (const at::Tensor& state : bucket) bytes += state.nbytes();
-  }
-  return bytes;
-}
-
 }  // namespace trireme

@@ -57,8 +57,6 @@ class ShardedUpdate {
     }
   }
 
-  std::size_t state_bytes() const;  // of this rank
-
  private:
   struct Segment;  // a run of one shard that shares a group
   void add_segments(std::size_t bucket);

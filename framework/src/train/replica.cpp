@@ -78,6 +78,11 @@ void sort_parameters(Replica& replica, const OptimizerConfig& config) {
   }
   replica.groups = std::move(resolved.groups);
   replica.buffers = unique_tensors(replica.model->named_buffers());
+  for (const NamedTensor& buffer : replica.buffers) {
+    if (can_travel(buffer.tensor)) continue;
+    throw ConfigError("buffer '" + buffer.name + "' of the model has type " + c10::toString(buffer.tensor.scalar_type()) +
+                      "; expected float, double, int64, uint8 or bool");
+  }
 }
 
 std::vector<std::string> describe(const Replica& replica) {
@@ -148,6 +153,22 @@ void start_equal(Replica& replica, const Dataset& train, const InputFormat& form
   for (const auto* tensors : {&replica.trained, &replica.frozen, &replica.buffers}) {
     for (const NamedTensor& tensor : *tensors) broadcast_values(tensor.tensor, communicator);
   }
+}
+
+void try_forward(Replica& replica, const Task& task, const InputFormat& format, const Dataset& train) {
+  const torch::NoGradGuard no_grad;
+  const std::int64_t first = 0;
+  replica.model->eval();
+  try {
+    const TensorBatch batch = to_tensors(read_batch(train, {&first, 1}, format.augment), format);
+    const at::Tensor output = replica.model->forward(batch.input);
+    task.loss(output, batch.target);
+    task.metric(output, batch.target);
+  } catch (const c10::Error& error) {
+    throw ConfigError(std::string("the model does not take this data: ") + error.what_without_backtrace() +
+                      "; check model.* against the shape of the samples, and loss.name and metric.name");
+  }
+  replica.model->train();
 }
 
 void bind_dropout(Model& model, const ForwardContext& context) {

@@ -38,6 +38,9 @@ Replica make_replica(const Config& config, const ModelEntry& entry, const Datase
 // name, shape, type and order (CommError names the first difference), and gives all ranks rank 0's values.
 void start_equal(Replica& replica, const Dataset& train, const InputFormat& format, Communicator& communicator);
 
+// Evaluates one sample, without a trace: ConfigError where model, loss, metric and data do not fit together.
+void try_forward(Replica& replica, const Task& task, const InputFormat& format, const Dataset& train);
+
 // Connects every Dropout of the model with the context.
 void bind_dropout(Model& model, const ForwardContext& context);
 

@@ -51,7 +51,8 @@ std::vector<NamedTensor> model_tensors(const Replica& replica) {
 
 void require_equal_parameters(const Replica& replica, std::int64_t step, Communicator& communicator) {
   std::vector<std::string> hashes;
-  for (const NamedTensor& t : replica.trained) {
+  for (const NamedTensor& t : model_tensors(replica)) {
+    if (!t.tensor.is_floating_point()) continue;  // each rank's own (BufferAverage)
     const at::Tensor dense = row_major(t.tensor);
     hashes.push_back("'" + t.name + "' XXH3 " + std::to_string(XXH3_64bits(dense.data_ptr(), dense.nbytes())));
   }

@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// Collective. Proves that the parameters are bitwise equal on all ranks (SharedError where not), then rank 0 writes.
+// Collective. Proves that parameters and floating buffers are bitwise equal on all ranks (SharedError where not), then rank 0 writes.
 // SharedError (kCheckpoint) where that fails. On ranks other than 0 the event holds the step only.
 CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints, const StateDocument& document,
                               const Replica& replica, ShardedUpdate& update, Communicator& communicator);

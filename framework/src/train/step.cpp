@@ -77,12 +77,13 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   bad_samples_.clear();
 
   sync_.begin_step();
+  buffers_.begin_step();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
     accumulate(to_tensors(loader.next(), format_), terms, m + 1 == micro_batches.size(), weight, local);
   }
-  if (micro_batches.empty()) buffers_.begin(0);
+  if (micro_batches.empty()) buffers_.start(0);
   sync_.finish_step();
-  buffers_.finish();
+  buffers_.finish_step();
   local.squares = update_.sum_of_squares();
   const Sums all = agree(local);
   if (all.not_finite > 0 || !std::isfinite(all.squares)) report_not_finite(step, local, all);
@@ -122,7 +123,7 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
     sums.metric += task_.metric(output, batch.target).item<double>();
   }
   if (last) {
-    buffers_.begin(weight);
+    buffers_.start(weight);
     sync_.expect_last_backward();
   }
   (task_.mean_loss ? loss / terms : loss).backward();

@@ -34,8 +34,6 @@ class TrainingStep {
   // Throws SharedError (kNumerics) on all ranks, before any parameter has changed, where a loss or the gradient is not finite.
   StepOutcome run(std::int64_t step, Loader& loader, bool stop);
 
-  const GradientSync& sync() const { return sync_; }
-  FlatParameters& flat() { return flat_; }
   ShardedUpdate& update() { return update_; }
 
  private:

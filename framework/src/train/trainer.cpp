@@ -55,7 +55,16 @@ StateDocument Trainer::restore(const std::filesystem::path& checkpoint) {
       restore_snapshot(checkpoint, parts_.replica, &step_.update(), parts_.control);
   state_ = document.state;
   saved_step_ = state_.step;
+  relink_best(checkpoint);
   return document;
+}
+
+// A run killed between writing its best checkpoint and linking it has no link, or that of an older one.
+void Trainer::relink_best(const std::filesystem::path& checkpoint) {
+  collectively(parts_.control, [&] {
+    const bool here = parts_.control.rank() == 0 && checkpoint.parent_path() == parts_.checkpoints;
+    if (here && state_.best_metric && state_.best_step == state_.step) mark_best(parts_.checkpoints, state_.step);
+  });
 }
 
 EndEvent Trainer::run() {
@@ -94,9 +103,10 @@ EndEvent Trainer::run() {
 void Trainer::evaluate_if_due() {
   new_best_ = false;
   const bool last = state_.step >= length_.total_steps;
-  const std::int64_t every =
-      std::max<std::int64_t>(1, rounded_steps(parts_.config.train.eval_every_epochs, length_.steps_per_epoch));
-  const bool due = last || (parts_.config.train.eval_every_epochs > 0 && state_.step % every == 0);
+  // Due in the step in which the next multiple of the period is reached; a period may be a fraction of a step.
+  const double period = parts_.config.train.eval_every_epochs * static_cast<double>(length_.steps_per_epoch);
+  const auto periods = [&](std::int64_t step) { return std::floor(static_cast<double>(step) / period + 1e-9); };
+  const bool due = last || (period > 0 && periods(state_.step) > periods(state_.step - 1));
   if (!due) return;
   if (parts_.data.validation != nullptr) {
     EvalEvent event = evaluate_on("validation", parts_.data.validation);
@@ -122,8 +132,9 @@ EvalEvent Trainer::evaluate_on(const std::string& split, std::shared_ptr<const D
 
 void Trainer::judge(EvalEvent& event) {
   const bool higher = parts_.task.metric_higher_is_better;
-  event.best = !state_.best_metric ||
-               (higher ? event.metric > *state_.best_metric : event.metric < *state_.best_metric);
+  const bool better = !state_.best_metric ||
+                      (higher ? event.metric > *state_.best_metric : event.metric < *state_.best_metric);
+  event.best = better && std::isfinite(event.metric);
   new_best_ = event.best;
   state_.evaluations_without_best = event.best ? 0 : state_.evaluations_without_best + 1;
   if (!event.best) return;

@@ -60,6 +60,7 @@ class Trainer {
   TrainingStep& step() { return step_; }
 
  private:
+  void relink_best(const std::filesystem::path& checkpoint);
   void evaluate_if_due();
   EvalEvent evaluate_on(const std::string& split, std::shared_ptr<const Dataset> dataset);
   void judge(EvalEvent& event);

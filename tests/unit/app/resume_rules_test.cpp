@@ -19,7 +19,6 @@ train: {epochs: 4, global_batch: 8}
 TEST(ResumeRules, LengthCadenceAndLoggingMayChange) {
   const Config before = config_of(kYaml);
   Config after = before;
-  after.run.dir = "elsewhere";
   after.run.timeout = 7;
   after.data.workers = 3;
   after.data.prefetch = 5;

@@ -130,10 +130,19 @@ TEST(Schedule, OneCycleEqualsTorchs) {
   EXPECT_DOUBLE_EQ(schedule.factor(25), 0.01);
 }
 
-TEST(Schedule, OneCycleTakesNoWarmup) {
+TEST(Schedule, OneCycleFollowsItsWarmup) {
   ScheduleConfig config = named("one_cycle");
+  config.unit = "steps";
+  config.initial_fraction = 0.5;
+  const Schedule alone(config, /*duration=*/0, kStepsPerEpoch, /*total_steps=*/20);
   config.warmup = 5;
-  EXPECT_THROW(over_the_run(config), ConfigError);
+  const Schedule warmed(config, /*duration=*/0, kStepsPerEpoch, /*total_steps=*/25);
+  for (std::int64_t step = 0; step < 5; ++step) {
+    EXPECT_DOUBLE_EQ(warmed.factor(step), 0.5 * static_cast<double>(step + 1) / 5);
+  }
+  for (std::int64_t step = 0; step < 22; ++step) {
+    EXPECT_DOUBLE_EQ(warmed.factor(5 + step), alone.factor(step));
+  }
 }
 
 }  // namespace

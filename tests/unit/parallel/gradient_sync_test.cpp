@@ -196,13 +196,18 @@ TEST(GradientSync, NamesAParameterWhoseGradientComesTooLate) {
 
 TEST(BufferAverage, IsTheMeanWeightedBySamples) {
   run_as_threads(3, [](Communicator& c) {
-    const at::Tensor mean = torch::full({2, 2}, c.rank() + 1.0);
+    const at::Tensor mean = torch::full({2, 2}, 1.0);
+    const at::Tensor table = torch::full({3}, 0.1F);
     const at::Tensor count = torch::full({1}, c.rank(), torch::kLong);
-    BufferAverage average({mean, count}, c);
+    BufferAverage average({mean, table, count}, c);
     const double weights[] = {0.5, 0.5, 0};
-    average.begin(weights[c.rank()]);
-    average.finish();
-    EXPECT_TRUE(all_are(mean, 1.5));
+    average.begin_step();
+    mean.fill_(10 * (c.rank() + 1));
+    average.start(weights[c.rank()]);
+    EXPECT_TRUE(all_are(mean, 10 * (c.rank() + 1))) << "backward may still read it";
+    average.finish_step();
+    EXPECT_TRUE(all_are(mean, 15));
+    EXPECT_TRUE(all_are(table, 0.1F)) << "a buffer that does not change keeps its bits";
     EXPECT_TRUE(all_are(count, c.rank())) << "whole numbers stay";
   });
 }

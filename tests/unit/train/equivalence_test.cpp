@@ -89,6 +89,37 @@ TEST(Equivalence, IsBitwiseFromRunToRunAtOneWorldSize) {
   EXPECT_TRUE(bitwise_equal(once.parameters, again.parameters));
 }
 
+// A buffer that backward reads, such as a table of positions; one that changes; and one of whole numbers.
+struct Buffered : Model {
+  Buffered() {
+    linear = register_module("linear", torch::nn::Linear(20, 3));
+    scale = register_buffer("scale", torch::linspace(0.5, 1.5, 20, torch::kDouble));
+    seen = register_buffer("seen", torch::zeros({1}, torch::kDouble));
+    mask = register_buffer("mask", torch::ones({20}, torch::kBool));
+  }
+  torch::Tensor forward(const torch::Tensor& input) override {
+    if (is_training()) seen.add_(input.detach().mean());
+    return linear((input * input.mean(1, true) * scale).masked_fill(mask.logical_not(), 0));
+  }
+  torch::nn::Linear linear{nullptr};
+  torch::Tensor scale, seen, mask;
+};
+
+TEST(Equivalence, HoldsForAModelWithBuffers) {
+  Registry registry = all_parts();
+  registry.add(ModelEntry{"buffered", "Buffers.", {}, [](const Options&, const DatasetSpec&) { return std::make_shared<Buffered>(); }});
+  std::string yaml = kMuon;
+  yaml.replace(yaml.find("name: mlp, hidden: [12, 8, 8]"), 29, "name: buffered");
+  const Config config = config_of(yaml, registry);
+  const TrainingRun alone = train(config, {}, registry);
+  for (const int ranks : {2, 3}) {
+    const TrainingRun together = train(config, {.ranks = ranks}, registry);
+    EXPECT_LE(largest_difference(alone.losses, together.losses), kTolerance) << ranks << " ranks";
+    EXPECT_TRUE(alone.buffers[0].equal(together.buffers[0])) << "a constant stays what it is";
+    EXPECT_TRUE(alone.buffers[1].allclose(together.buffers[1], 0, 1e-9)) << "a mean over samples is one";
+  }
+}
+
 // The control of the control: the tests above must see a gradient that one rank gets wrong.
 TEST(Equivalence, SeesACorruptedGradientOfOneRank) {
   const Config config = config_of(kMlp);
@@ -125,7 +156,7 @@ TEST(Equivalence, RefusesRanksWithOtherParametersBeforeTheFirstStep) {
   }
 }
 
-// cases.md 4 (torchtitan #1842): 7 and 3 samples on two ranks, one SGD step, against all 10 on one.
+// The rule of the mean of rank means would weigh the one sample of rank 0 as much as the two of rank 1.
 TEST(Equivalence, WeighsSamplesNotRanks) {
   const char* const yaml = R"(
 model: {name: mlp, hidden: [5]}
