@@ -29,7 +29,7 @@ class SixteenRanks(TrainerTest):
         done = self.call(CONFIGURATION, "run.dir=runs/cifar", "data.path=images",
                          "data.any_length=true", "train.global_batch=400", "train.max_steps=2",
                          ranks=16)
-        self.assertIn("trireme 16 ranks on 1 node, 1 thread a rank; cifar10 -> cifar_net", done.stdout)
+        self.assertIn("16 ranks on 1 node, 1 thread a rank; cifar10 -> cifar_net", done.stdout)
         run = self.run_dir("cifar")
         self.assertEqual([event["samples"] for event in run.events("step")], [400, 400])
         self.assertEqual(run.events("eval")[-1]["samples"], 100)

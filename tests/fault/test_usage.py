@@ -49,17 +49,15 @@ class WithoutTraining(TrainerTest):
     def test_print_config_shows_values_and_their_origin(self) -> None:
         for command in ((), ("train",), ("validate",)):
             out = self.call(*command, "small.yaml", "optimizer.lr=0.5", "--print-config").stdout
-            lines = {line.strip() for line in out.splitlines()}
-            self.assertTrue(any(x.startswith("lr: 0.5 ") and "command line" in x for x in lines), out)
-            self.assertTrue(any(x.startswith("global_batch: 31") and "small.yaml:7" in x
-                                for x in lines), out)
-            self.assertTrue(any(x.startswith("clip_norm: 0") and "default" in x for x in lines), out)
+            self.assertRegex(out, "lr: 0.5 +#.*command line")
+            self.assertRegex(out, "global_batch: 31 +#.*small.yaml:7")
+            self.assertRegex(out, "clip_norm: 0 +#.*default")
         self.assertEqual([path.name for path in self.root.iterdir()], ["small.yaml"])
 
     def test_dry_run_tells_size_and_length_and_leaves_nothing(self) -> None:
         # 192 -> 64 -> 10: 12352 + 650 parameters.
         out = self.call("small.yaml", "--dry-run", ranks=2).stdout
-        for text in ("13002 trained", "36 (9 an epoch)", "on 2 ranks", "checkpoint ", "memory a rank"):
+        for text in ("13002 trained", "36 (9 an epoch)", "checkpoint ", "memory a rank"):
             self.assertEqual(out.count(text), 1, out)
         self.assertEqual([path.name for path in self.root.iterdir()], ["small.yaml"])
 
@@ -72,7 +70,8 @@ class Evaluation(TrainerTest):
         self.assertNotEqual(best["step"], 36)  # else this would not tell best and newest apart
         self.check("runs/run --split validation", "validation", best)
         self.check("runs/run/checkpoints/step-00000036", "test", last["test"])
-        self.check("runs/run/checkpoints/latest --split=validation", "validation", last["validation"])
+        latest = "runs/run/checkpoints/latest --split=validation"
+        self.check(latest, "validation", last["validation"])
 
     def check(self, arguments: str, split: str, event: dict[str, float]) -> None:
         with self.subTest(arguments=arguments):
@@ -120,8 +119,8 @@ class WrongInput(TrainerTest):
                 self.assertEqual(done.stdout, "")
 
     def test_unknown_options_and_commands(self) -> None:
-        for arguments in (("small.yaml", "--frobnicate"), ("resume",), (), ("eval", "x", "--split=y"),
-                          ("--frobnicate",), ("small.yaml", "--resume=newest")):
+        for arguments in (("small.yaml", "--frobnicate"), ("resume",), (), ("--frobnicate",),
+                          ("eval", "x", "--split=y"), ("small.yaml", "--resume=newest")):
             with self.subTest(arguments=arguments):
                 done = self.call(*arguments, code=2)
                 self.assertNotEqual(done.stderr, "")
