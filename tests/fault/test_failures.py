@@ -40,7 +40,7 @@ class Ranks(TrainerTest):
             command += [*(":" * rank), "-np", 1, self.trainer, self.config, "run.dir=runs/run",
                         f"optimizer.lr=0.{rank + 1}"]
         done = self.finish(self.start_command(command), 6)
-        self.assert_error_once(done, "optimizer.lr")
+        self.assert_error_once(done, "optimizer.lr: 0.1", "optimizer.lr: 0.2")
         self.assertFalse(self.run_dir("run").path.exists())
 
 
