@@ -72,6 +72,13 @@ def main() -> None:
         first, last = losses[0][1], sum(loss for _, loss in losses[-8:]) / 8
         expect(last < first / 2, f"the loss went from {first} to {last}; expected less than half")
 
+        expect((home / "runs/own/checkpoints/latest").resolve().name == "step-00000064",
+               "the last step has no checkpoint")
+        expect("test after step 64" in run(trainer, "eval", "runs/own", cwd=home),
+               "eval did not take the checkpoint of the last step")
+        for name in ("own_model", "own_points", "own_huber", "own_absolute_error"):
+            expect(f'"{name}"' in run(trainer, "schema"), f"the schema does not know {name}")
+
         run(trainer, "resume", "runs/own", "train.epochs=6", cwd=home)
         losses = training_losses(home / "runs" / "own")
         expect([step for step, _ in losses] == list(range(1, 97)),

@@ -4,7 +4,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "trireme/registry.hpp"
+#include "trireme/dataset.hpp"
+#include "trireme/error.hpp"
 
 // A file of lines "x y target", real numbers. Every fifth line is in the test split.
 class OwnDataset : public trireme::Dataset {

@@ -3,7 +3,7 @@
 
 #include <torch/nn/modules/linear.h>
 
-#include "trireme/registry.hpp"
+#include "trireme/model.hpp"
 
 // y = W2 tanh(W1 x + b1) + b2: real features of any count, one real target.
 class OwnModel : public trireme::Model {
