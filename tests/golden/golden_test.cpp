@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole trainings against PyTorch's losses (make_golden.py): from equal weights, on equal samples in equal order.
+// Whole trainings against PyTorch's losses (make_golden.py): from equal weights, on equal samples
+// in equal order.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -26,9 +27,12 @@ class GoldenData : public Dataset {
   }
   const DatasetSpec& spec() const override { return spec_; }
   std::int64_t size() const override { return size_; }
-  std::string describe(std::int64_t index) const override { return "golden sample " + std::to_string(index); }
+  std::string describe(std::int64_t index) const override {
+    return "golden sample " + std::to_string(index);
+  }
 
-  void read(std::int64_t index, std::span<std::byte> input, std::span<std::byte> target) const override {
+  void read(std::int64_t index, std::span<std::byte> input,
+            std::span<std::byte> target) const override {
     const auto sample = static_cast<std::uint64_t>(index);
     if (spec_.input_dtype == DType::kU8) {
       for (std::size_t i = 0; i < input.size(); ++i) {
@@ -57,11 +61,13 @@ json read_golden(const std::string& name) {
   return json::parse(file);
 }
 
-std::vector<double> losses(const json& golden, const std::string& precision, int ranks, std::int64_t micro_batch) {
+std::vector<double> losses(const json& golden, const std::string& precision, int ranks,
+                           std::int64_t micro_batch) {
   Registry registry = all_parts();
-  registry.add(DatasetEntry{"golden", "Samples of one formula.", {}, [&](const Options&, const DatasetContext&) {
-                              return std::make_shared<GoldenData>(golden["data"]);
-                            }});
+  registry.add(DatasetEntry{
+      "golden", "Samples of one formula.", {}, [&](const Options&, const DatasetContext&) {
+        return std::make_shared<GoldenData>(golden["data"]);
+      }});
   json config = golden["config"];
   config["data"] = {{"name", "golden"}, {"shuffle", false}};
   for (const char* key : {"mean", "std"}) {
@@ -74,7 +80,8 @@ std::vector<double> losses(const json& golden, const std::string& precision, int
       for (const NamedTensor& parameter : *tensors) golden_fill(parameter.name, parameter.tensor);
     }
   };
-  return train(config_of(config.dump(1), registry), {.ranks = ranks, .before_run = fill}, registry).losses;
+  return train(config_of(config.dump(1), registry), {.ranks = ranks, .before_run = fill}, registry)
+      .losses;
 }
 
 class Golden : public ::testing::TestWithParam<const char*> {};
@@ -95,10 +102,12 @@ TEST_P(Golden, FirstThreeLossesEqualPyTorchsInFloat32) {
   EXPECT_LE(largest_difference(ours, expected), 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Trainings, Golden, ::testing::Values("mlp", "resnet18", "gpt", "cifar_net"),
+INSTANTIATE_TEST_SUITE_P(Trainings, Golden,
+                         ::testing::Values("mlp", "resnet18", "gpt", "cifar_net"),
                          [](const auto& instance) { return std::string(instance.param); });
 
-// Networks without BatchNorm: ranks and micro-batches change nothing, so PyTorch's one-process losses hold for them, too.
+// Networks without BatchNorm: ranks and micro-batches change nothing, so PyTorch's one-process
+// losses hold for them, too.
 class GoldenRanks : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenRanks, ThreeRanksWithAccumulationEqualPyTorchsOneProcess) {

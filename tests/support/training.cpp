@@ -45,7 +45,9 @@ Registry all_parts() {
 }
 
 Config config_of(const std::string& yaml, const Registry& registry) {
-  return parse_config({.file = "test.yaml", .text = yaml, .overrides = {}}, declared_options(registry)).config;
+  return parse_config({.file = "test.yaml", .text = yaml, .overrides = {}},
+                      declared_options(registry))
+      .config;
 }
 
 TrainingRun train(const Config& config, const TrainingSetup& setup, const Registry& registry) {
@@ -55,10 +57,12 @@ TrainingRun train(const Config& config, const TrainingSetup& setup, const Regist
     const bool first = world.rank() == 0;
     Recorder recorder(run);
     Session session(config, registry, world);
-    Trainer& trainer = session.make_trainer(
-        {.observer = first ? &recorder : nullptr,
-         .checkpoints = setup.checkpoints,
-         .stop_requested = [&] { return setup.stop_requested && setup.stop_requested(world.rank()); }});
+    Trainer& trainer =
+        session.make_trainer({.observer = first ? &recorder : nullptr,
+                              .checkpoints = setup.checkpoints,
+                              .stop_requested = [&] {
+                                return setup.stop_requested && setup.stop_requested(world.rank());
+                              }});
     if (!setup.restore.empty()) trainer.restore(setup.restore);
     if (setup.before_run) setup.before_run(session, world);
     trainer.run();

@@ -30,12 +30,14 @@ struct TrainingSetup {
   int ranks = 1;
   std::filesystem::path checkpoints = {};  // written where not empty
   std::filesystem::path restore = {};      // gone on from where not empty
-  std::function<void(Session&, Communicator&)> before_run = nullptr;  // each rank, after make_trainer
+  std::function<void(Session&, Communicator&)> before_run =
+      nullptr;  // each rank, after make_trainer
   std::function<bool(int rank)> stop_requested = nullptr;
 };
 
 // Trains as `trainer` would; throws what a rank throws.
-TrainingRun train(const Config& config, const TrainingSetup& setup = {}, const Registry& registry = all_parts());
+TrainingRun train(const Config& config, const TrainingSetup& setup = {},
+                  const Registry& registry = all_parts());
 
 // Largest absolute difference of two sequences of equal length.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);

@@ -2,9 +2,10 @@
 // The whole program as one call: for a trainer with own models or data sets.
 //
 //   int main(int argc, char** argv) {
-//     trireme::Registry registry = trireme::builtin();  // add_models(registry) of trireme/models.hpp adds the shipped ones
-//     registry.add(trireme::ModelEntry{"my_net", "...", {}, [](auto&, auto&) { return std::make_shared<MyNet>(); }});
-//     return trireme::run(argc, argv, registry);
+//     trireme::Registry registry = trireme::builtin();  // add_models(registry) of
+//     trireme/models.hpp adds the shipped ones registry.add(trireme::ModelEntry{"my_net", "...",
+//     {}, [](auto&, auto&) { return std::make_shared<MyNet>(); }}); return trireme::run(argc, argv,
+//     registry);
 //   }
 #pragma once
 
@@ -15,8 +16,9 @@ namespace trireme {
 // Trireme's own data sets, losses and metrics.
 Registry builtin();
 
-// Parses the command line, sets up MPI if a launcher started this process, runs the command and returns the exit code
-// (error.hpp). Prints errors itself; never throws. Call it once, from main, before anything else uses MPI or torch.
+// Parses the command line, sets up MPI if a launcher started this process, runs the command and
+// returns the exit code (error.hpp). Prints errors itself; never throws. Call it once, from main,
+// before anything else uses MPI or torch.
 int run(int argc, char** argv, const Registry& registry);
 
 }  // namespace trireme

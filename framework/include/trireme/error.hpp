@@ -10,13 +10,13 @@ namespace trireme {
 // Exit codes of `trainer`. They are API: scripts and schedulers read them.
 enum class ExitCode : int {
   kOk = 0,
-  kUsage = 2,           // command line or configuration
-  kData = 3,            // a data set is missing, damaged or does not fit
-  kCheckpoint = 4,      // a checkpoint or other file could not be read or written
-  kNumerics = 5,        // loss or gradient is not finite
-  kCommunication = 6,   // a rank, the network, the launcher or the environment
-  kInternal = 70,       // a defect of Trireme
-  kStopped = 75,        // stopped on request; `trainer resume` goes on
+  kUsage = 2,          // command line or configuration
+  kData = 3,           // a data set is missing, damaged or does not fit
+  kCheckpoint = 4,     // a checkpoint or other file could not be read or written
+  kNumerics = 5,       // loss or gradient is not finite
+  kCommunication = 6,  // a rank, the network, the launcher or the environment
+  kInternal = 70,      // a defect of Trireme
+  kStopped = 75,       // stopped on request; `trainer resume` goes on
 };
 
 // What happened, where, what was expected, what to do: `what()` holds all of it, ready to print.
@@ -29,7 +29,8 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-// The user's configuration or command line. Messages start with file:line:column where there is a file.
+// The user's configuration or command line. Messages start with file:line:column where there is a
+// file.
 class ConfigError : public Error {
  public:
   explicit ConfigError(const std::string& message) : Error(ExitCode::kUsage, message) {}
@@ -71,9 +72,9 @@ class InternalError : public Error {
 
 }  // namespace trireme
 
-#define TRIREME_ASSERT(condition, message)                                      \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      ::trireme::fail_assertion(#condition, __FILE__, __LINE__, (message));     \
-    }                                                                           \
+#define TRIREME_ASSERT(condition, message)                                  \
+  do {                                                                      \
+    if (!(condition)) {                                                     \
+      ::trireme::fail_assertion(#condition, __FILE__, __LINE__, (message)); \
+    }                                                                       \
   } while (false)

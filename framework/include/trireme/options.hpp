@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that a registered model, data set, loss or metric declares for itself. The configuration reader checks them
-// as strictly as its own keys: unknown names, wrong types and values out of range are errors at file:line:column.
+// Options that a registered model, data set, loss or metric declares for itself. The configuration
+// reader checks them as strictly as its own keys: unknown names, wrong types and values out of
+// range are errors at file:line:column.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,14 @@
 
 namespace trireme {
 
-using OptionValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using OptionValue =
+    std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
 
 // One key, as it appears in the configuration below the section of its owner (`model.width`).
 struct OptionSpec {
-  std::string name;           // snake_case
-  OptionValue default_value;  // fixes the type, too
-  std::string help;           // one sentence; goes into the generated reference
+  std::string name;                          // snake_case
+  OptionValue default_value;                 // fixes the type, too
+  std::string help;                          // one sentence; goes into the generated reference
   std::optional<double> min = std::nullopt;  // inclusive; numbers (and each element of a list) only
   std::optional<double> max = std::nullopt;  // inclusive
   std::vector<std::string> choices = {};     // strings only; empty: any string

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one list of what a configuration can name. `builtin()` (app.hpp) gives Trireme's own; add yours to it.
+// The one list of what a configuration can name. `builtin()` (app.hpp) gives Trireme's own; add
+// yours to it.
 #pragma once
 
 #include <functional>
@@ -31,8 +32,8 @@ struct DatasetEntry {
   std::function<std::shared_ptr<const Dataset>(const Options&, const DatasetContext&)> make;
 };
 
-// A loss maps (output, target) to the *sum* of its terms over the micro-batch, a scalar; the trainer divides by the
-// global number of terms where loss.reduction is mean.
+// A loss maps (output, target) to the *sum* of its terms over the micro-batch, a scalar; the
+// trainer divides by the global number of terms where loss.reduction is mean.
 using LossFunction = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 struct LossEntry {
   std::string name;  // loss.name
@@ -41,8 +42,10 @@ struct LossEntry {
   std::function<LossFunction(const Options&)> make;
 };
 
-// A metric maps (output, target) to the sum of its values over the micro-batch, a scalar; shown is the mean over terms.
-using MetricFunction = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
+// A metric maps (output, target) to the sum of its values over the micro-batch, a scalar; shown is
+// the mean over terms.
+using MetricFunction =
+    std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 struct MetricEntry {
   std::string name;  // metric.name
   std::string help;

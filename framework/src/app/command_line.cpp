@@ -16,28 +16,32 @@ struct CommandSpec {
   Command command;
   const char* name;
   const char* help;
-  const char* target;       // what its argument is; null: it has none
+  const char* target;  // what its argument is; null: it has none
   const char* target_help;
   const char* examples;
 };
 
 constexpr std::array<CommandSpec, 6> kCommands{{
-    {Command::kTrain, "train", "Train a model; `trainer CONFIG` is short for it", "CONFIG", "configuration file (YAML)",
+    {Command::kTrain, "train", "Train a model; `trainer CONFIG` is short for it", "CONFIG",
+     "configuration file (YAML)",
      "  mpirun -np 2 trainer configs/fashion_mnist.yaml\n"
      "  trainer configs/cifar.yaml train.epochs=2 run.dir=runs/short\n"
      "  trainer configs/cifar.yaml --resume auto\n"
      "  trainer configs/cifar.yaml --dry-run\n"},
-    {Command::kResume, "resume", "Go on with a run from its newest good checkpoint", "RUN_DIR", "run directory",
-     "  mpirun -np 2 trainer resume runs/cifar\n  mpirun -np 4 trainer resume runs/cifar train.epochs=16\n"},
-    {Command::kEval, "eval", "Evaluate a run's best (else newest) checkpoint, or one checkpoint", "RUN_DIR|CHECKPOINT",
-     "run directory, or a step-... folder in it",
-     "  mpirun -np 2 trainer eval runs/cifar\n  trainer eval runs/cifar/checkpoints/step-00000200\n"},
-    {Command::kValidate, "validate", "Check a configuration without training", "CONFIG", "configuration file (YAML)",
-     "  trainer validate configs/cifar.yaml optimizer.lr=0.1\n"},
+    {Command::kResume, "resume", "Go on with a run from its newest good checkpoint", "RUN_DIR",
+     "run directory",
+     "  mpirun -np 2 trainer resume runs/cifar\n  mpirun -np 4 trainer resume runs/cifar "
+     "train.epochs=16\n"},
+    {Command::kEval, "eval", "Evaluate a run's best (else newest) checkpoint, or one checkpoint",
+     "RUN_DIR|CHECKPOINT", "run directory, or a step-... folder in it",
+     "  mpirun -np 2 trainer eval runs/cifar\n  trainer eval "
+     "runs/cifar/checkpoints/step-00000200\n"},
+    {Command::kValidate, "validate", "Check a configuration without training", "CONFIG",
+     "configuration file (YAML)", "  trainer validate configs/cifar.yaml optimizer.lr=0.1\n"},
     {Command::kSchema, "schema", "Print the JSON Schema of configuration files", nullptr, nullptr,
      "  trainer schema > trireme.schema.json\n"},
-    {Command::kReference, "reference", "Print the reference of all configuration keys (Markdown)", nullptr, nullptr,
-     "  trainer reference | less\n"},
+    {Command::kReference, "reference", "Print the reference of all configuration keys (Markdown)",
+     nullptr, nullptr, "  trainer reference | less\n"},
 }};
 
 // `trainer CONFIG ...` and `trainer --dry-run CONFIG` mean `trainer train ...`.
@@ -65,42 +69,53 @@ void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
   sub->callback([&line, &spec] { line.command = spec.command; });
   if (spec.target == nullptr) return;
   sub->add_option(spec.target, line.target, spec.target_help)->required();
-  sub->add_option("OVERRIDE", line.overrides, "key=value: replaces a value of the configuration; YAML")
+  sub->add_option("OVERRIDE", line.overrides,
+                  "key=value: replaces a value of the configuration; YAML")
       ->check(CLI::Validator(check_override, "key=value"));
   sub->add_option("--set", line.overrides, "the same, for values that look like an option")
       ->check(CLI::Validator(check_override, "key=value"));
   const bool trains = spec.command == Command::kTrain || spec.command == Command::kResume;
   if (spec.command == Command::kTrain || spec.command == Command::kValidate) {
-    sub->add_flag("--print-config", line.print_config, "print the resolved configuration with where each value comes from, and end");
+    sub->add_flag("--print-config", line.print_config,
+                  "print the resolved configuration with where each value comes from, and end");
   }
   if (trains) {
-    sub->add_flag("--dry-run", line.dry_run, "print parameters, memory a rank, steps and checkpoint size, and end");
+    sub->add_flag("--dry-run", line.dry_run,
+                  "print parameters, memory a rank, steps and checkpoint size, and end");
   }
   if (spec.command == Command::kTrain) {
     sub->add_option_function<std::string>(
            "--resume", [&line](const std::string&) { line.resume_auto = true; },
-           "auto: go on from the run directory's newest good checkpoint, or start anew where there is none")
+           "auto: go on from the run directory's newest good checkpoint, or start anew where there "
+           "is none")
         ->check(CLI::IsMember({"auto"}));
   }
   if (trains) {
-    sub->add_flag("--allow-changes", line.allow_changes, "when resuming, accept changes of the configuration that would change the mathematics");
+    sub->add_flag(
+        "--allow-changes", line.allow_changes,
+        "when resuming, accept changes of the configuration that would change the mathematics");
   }
   if (spec.command == Command::kEval) {
-    sub->add_option("--split", line.split, "test or validation")->check(CLI::IsMember({"test", "validation"}));
+    sub->add_option("--split", line.split, "test or validation")
+        ->check(CLI::IsMember({"test", "validation"}));
   }
 }
 
 }  // namespace
 
-ParsedCommandLine parse_command_line(int argc, const char* const* argv, const std::string& version_text) {
+ParsedCommandLine parse_command_line(int argc, const char* const* argv,
+                                     const std::string& version_text) {
   ParsedCommandLine parsed;
-  CLI::App app{"Trireme: trains one model on all ranks that mpirun starts.\n"
-               "  trainer CONFIG [key=value ...]", "trainer"};
+  CLI::App app{
+      "Trireme: trains one model on all ranks that mpirun starts.\n"
+      "  trainer CONFIG [key=value ...]",
+      "trainer"};
   app.set_version_flag("--version", version_text);
   app.require_subcommand(1);
-  app.footer("Run `trainer COMMAND --help` for a command's options and examples.\n"
-             "Exit codes: 0 done, 2 usage or configuration, 3 data, 4 checkpoint or file, 5 not finite,\n"
-             "6 communication or environment, 70 internal, 75 stopped on request and resumable.");
+  app.footer(
+      "Run `trainer COMMAND --help` for a command's options and examples.\n"
+      "Exit codes: 0 done, 2 usage or configuration, 3 data, 4 checkpoint or file, 5 not finite,\n"
+      "6 communication or environment, 70 internal, 75 stopped on request and resumable.");
   for (const CommandSpec& spec : kCommands) add_command(app, spec, parsed.command_line);
   std::vector<std::string> arguments = with_command(argc, argv);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back

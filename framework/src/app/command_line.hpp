@@ -17,9 +17,9 @@ struct CommandLine {
   std::vector<std::string> overrides;  // "key=value"
   bool print_config = false;
   bool dry_run = false;
-  bool resume_auto = false;     // train: go on where the run directory has a checkpoint
-  bool allow_changes = false;   // resume: accept changes that would otherwise be refused
-  std::string split = "test";   // eval
+  bool resume_auto = false;    // train: go on where the run directory has a checkpoint
+  bool allow_changes = false;  // resume: accept changes that would otherwise be refused
+  std::string split = "test";  // eval
 };
 
 // What to do, or what to print and the code to end with at once (--help, --version, a usage error).
@@ -29,6 +29,7 @@ struct ParsedCommandLine {
   std::string text;  // for stdout where exit is kOk, else for stderr
 };
 
-ParsedCommandLine parse_command_line(int argc, const char* const* argv, const std::string& version_text);
+ParsedCommandLine parse_command_line(int argc, const char* const* argv,
+                                     const std::string& version_text);
 
 }  // namespace trireme

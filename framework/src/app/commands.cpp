@@ -57,7 +57,8 @@ ReadConfig read_config(const Source& source, const std::vector<std::string>& ove
                        const Registry& registry, Communicator& world) {
   ReadConfig read;
   collectively(world, [&] {
-    read = parse_config({.file = source.file, .text = source.text, .overrides = overrides}, declared_options(registry));
+    read = parse_config({.file = source.file, .text = source.text, .overrides = overrides},
+                        declared_options(registry));
   });
   // The text is rank 0's, but overrides are each rank's own.
   collectively(world, [&] { require_equal(world, "the configuration", set_values(read.config)); });
@@ -81,8 +82,9 @@ Environment start_up(Launch& launch, const Config& config) {
   collectively(world, [&] { environment = survey(world, launch.host(), threads); });
   say(launch, "trireme " + plural(environment.hosts.size(), "rank") + " on " +
                   plural(static_cast<std::size_t>(environment.nodes), "node") + ", " +
-                  plural(static_cast<std::size_t>(threads), "thread") + " a rank; " + config.data.name + " -> " +
-                  config.model.name + ", run directory " + config.run.dir + "\n");
+                  plural(static_cast<std::size_t>(threads), "thread") + " a rank; " +
+                  config.data.name + " -> " + config.model.name + ", run directory " +
+                  config.run.dir + "\n");
   const std::string crowded = oversubscription(world, threads);
   if (!crowded.empty() && world.rank() == 0) warn(crowded);
   return environment;
@@ -126,29 +128,42 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     if (world.rank() != 0) return;
     if (fresh) request.directory = RunDirectory::create(request.config.run.dir);
     request.directory->require_space(estimate(session, world.size()).checkpoint_bytes);
-    request.directory->write("config.yaml", dump_config(session.config()));
-    if (fresh) request.directory->write("config.orig.yaml", request.original_text);
+    if (fresh) {
+      request.directory->write("config.yaml", dump_config(session.config()));
+      request.directory->write("config.orig.yaml", request.original_text);
+    }
     request.directory->write("env.json", environment.json + "\n");
   });
   const StopSignals signals;
-  Sinks sinks(session.config(), world.rank() == 0 ? &*request.directory : nullptr, request.checkpoint,
-              launch.under_launcher());
-  Trainer& trainer = session.make_trainer(
-      {.observer = &sinks.observer(),
-       .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
-       .environment = environment.json,
-       .stop_requested = [&signals] { return signals.received() != 0; }});
+  Sinks sinks(session.config(), world.rank() == 0 ? &*request.directory : nullptr,
+              request.checkpoint, launch.under_launcher());
+  Trainer& trainer =
+      session.make_trainer({.observer = &sinks.observer(),
+                            .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
+                            .environment = environment.json,
+                            .stop_requested = [&signals] { return signals.received() != 0; }});
   if (!request.checkpoint.empty()) {
     const StateDocument document = trainer.restore(request.checkpoint);
-    say(launch, "resumed from " + request.checkpoint + " (step " + std::to_string(document.state.step) + ", made by " +
+    say(launch, "resumed from " + request.checkpoint + " (step " +
+                    std::to_string(document.state.step) + ", made by " +
                     plural(static_cast<std::size_t>(document.world_size), "rank") + ")\n");
-    if (trainer.done()) say(launch, "the run had finished already: nothing is left to train; a larger train.epochs goes on\n");
+    if (trainer.done())
+      say(launch,
+          "the run had finished already: nothing is left to train; a larger train.epochs goes "
+          "on\n");
   }
+  // Not before the checkpoint was taken: a resume that fails must leave the run as it was.
+  collectively(world, [&] {
+    if (world.rank() == 0 && !fresh)
+      request.directory->write("config.yaml", dump_config(session.config()));
+  });
   const int code = train_guarded(trainer, sinks, launch);
-  const bool went_well = code == static_cast<int>(ExitCode::kOk) || code == static_cast<int>(ExitCode::kStopped);
+  const bool went_well =
+      code == static_cast<int>(ExitCode::kOk) || code == static_cast<int>(ExitCode::kStopped);
   if (!went_well) return code;
-  say(launch, "everything is in " + request.config.run.dir + "; go on with `trainer resume " + request.config.run.dir +
-                  "`, look again with `trainer eval " + request.config.run.dir + "`\n");
+  say(launch, "everything is in " + request.config.run.dir + "; go on with `trainer resume " +
+                  request.config.run.dir + "`, look again with `trainer eval " +
+                  request.config.run.dir + "`\n");
   return code;
 }
 
@@ -157,8 +172,9 @@ std::string newest_checkpoint(const RunDirectory& directory) {
   return found ? found->string() : std::string();
 }
 
-int resume_run(const CommandLine& line, const std::string& run_dir, std::optional<RunDirectory> directory, Source source,
-               const Registry& registry, Launch& launch) {
+int resume_run(const CommandLine& line, const std::string& run_dir,
+               std::optional<RunDirectory> directory, Source source, const Registry& registry,
+               Launch& launch) {
   Communicator& world = launch.world();
   const Config before = read_config(source, {}, registry, world).config;
   Config after = read_config(source, line.overrides, registry, world).config;
@@ -184,7 +200,9 @@ int command_resume(const CommandLine& line, const Registry& registry, Launch& la
     directory = RunDirectory::open(line.target, warn);
     const std::string checkpoint = newest_checkpoint(*directory);
     if (checkpoint.empty()) {
-      throw CheckpointError(line.target + " holds no checkpoint yet; start again with `trainer CONFIG --resume auto`");
+      throw CheckpointError(
+          line.target +
+          " holds no checkpoint yet; start again with `trainer CONFIG --resume auto`");
     }
     return {.file = (fs::path(line.target) / "config.yaml").string(),
             .text = directory->read("config.yaml"),
@@ -216,7 +234,8 @@ int command_train(const CommandLine& line, const Registry& registry, Launch& lau
     if (!found.text.empty()) {
       collectively(world, [&] {
         Config before = parse_config({.file = found.file, .text = found.text, .overrides = {}},
-                                     declared_options(registry)).config;
+                                     declared_options(registry))
+                            .config;
         before.run.dir = run_dir;  // which may have been moved since
         if (!line.allow_changes) require_resumable(before, read.config);
       });
@@ -272,7 +291,8 @@ int command_validate(const CommandLine& line, const Registry& registry, Launch& 
   if (line.print_config) say(launch, dump_config(read.config, &read.origin));
   Session session(read.config, registry, world, warn);
   session.require_fit();
-  say(launch, line.target + ": valid\n" + to_text(estimate(session, world.size()), session, world.size()));
+  say(launch,
+      line.target + ": valid\n" + to_text(estimate(session, world.size()), session, world.size()));
   return 0;
 }
 
@@ -280,7 +300,8 @@ int command_validate(const CommandLine& line, const Registry& registry, Launch& 
 
 Failure failure_of(const std::exception& error) {
   if (const auto* ours = dynamic_cast<const Error*>(&error)) return {ours->what(), ours->code()};
-  if (const auto* torchs = dynamic_cast<const c10::Error*>(&error)) return {torchs->what_without_backtrace()};
+  if (const auto* torchs = dynamic_cast<const c10::Error*>(&error))
+    return {torchs->what_without_backtrace()};
   return {error.what()};
 }
 
@@ -294,12 +315,20 @@ void print_error(const std::string& message, Launch* launch) {
 
 int run_command(const CommandLine& line, const Registry& registry, Launch& launch) {
   switch (line.command) {
-    case Command::kTrain: return command_train(line, registry, launch);
-    case Command::kResume: return command_resume(line, registry, launch);
-    case Command::kEval: return command_eval(line, registry, launch);
-    case Command::kValidate: return command_validate(line, registry, launch);
-    case Command::kSchema: say(launch, config_schema(declared_options(registry))); return 0;
-    case Command::kReference: say(launch, config_reference(declared_options(registry))); return 0;
+    case Command::kTrain:
+      return command_train(line, registry, launch);
+    case Command::kResume:
+      return command_resume(line, registry, launch);
+    case Command::kEval:
+      return command_eval(line, registry, launch);
+    case Command::kValidate:
+      return command_validate(line, registry, launch);
+    case Command::kSchema:
+      say(launch, config_schema(declared_options(registry)));
+      return 0;
+    case Command::kReference:
+      say(launch, config_reference(declared_options(registry)));
+      return 0;
   }
   TRIREME_ASSERT(false, "unknown command");
 }

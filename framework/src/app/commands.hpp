@@ -10,8 +10,9 @@
 
 namespace trireme {
 
-// Collective. Returns the exit code. SharedError for what all ranks agree on; what concerns this rank alone while it trains
-// ends the job (Launch::fail) with all objects alive that others may still touch; anything else is thrown.
+// Collective. Returns the exit code. SharedError for what all ranks agree on; what concerns this
+// rank alone while it trains ends the job (Launch::fail) with all objects alive that others may
+// still touch; anything else is thrown.
 int run_command(const CommandLine& command_line, const Registry& registry, Launch& launch);
 
 // What an exception means for the user: its text (without torch's stack trace) and the exit code.
@@ -21,7 +22,8 @@ struct Failure {
 };
 Failure failure_of(const std::exception& error);
 
-// Prints "trireme: error: ..." to stderr; with launch, and rank and host where there are several ranks.
+// Prints "trireme: error: ..." to stderr; with launch, and rank and host where there are several
+// ranks.
 void print_error(const std::string& message, Launch* launch);
 
 }  // namespace trireme

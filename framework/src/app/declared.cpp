@@ -8,8 +8,10 @@ namespace {
 
 template <class Entry>
 const Entry& entry_named(const std::vector<Entry>& entries, const std::string& name) {
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == name; });
-  TRIREME_ASSERT(found != entries.end(), "'" + name + "' was checked when the configuration was read");
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == name; });
+  TRIREME_ASSERT(found != entries.end(),
+                 "'" + name + "' was checked when the configuration was read");
   return *found;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry as the configuration reader sees it, and look-ups that cannot fail once a configuration was read.
+// The registry as the configuration reader sees it, and look-ups that cannot fail once a
+// configuration was read.
 #pragma once
 
 #include "config/read.hpp"

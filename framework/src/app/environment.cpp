@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include <nlohmann/json.hpp>
 #include <sched.h>
+#include <nlohmann/json.hpp>
 
 #include "base/version.hpp"
 #include "checkpoint/hdf5_version.hpp"
@@ -40,17 +40,19 @@ std::set<std::string> split_list(const std::string& text) {
 }  // namespace
 
 std::string version_text() {
-  return std::string("trireme ") + version() + "\n  LibTorch  " + torch_version() + " (CPU, " + instruction_set() +
-         ")\n  MPI       " + MpiEnvironment::library_version() + "\n  HDF5      " + hdf5_version() +
-         "\n  CUDA      not built in\n  NCCL      not built in";
+  return std::string("trireme ") + version() + "\n  LibTorch  " + torch_version() + " (CPU, " +
+         instruction_set() + ")\n  MPI       " + MpiEnvironment::library_version() +
+         "\n  HDF5      " + hdf5_version() + "\n  CUDA      not built in\n  NCCL      not built in";
 }
 
 Environment survey(Communicator& world, const std::string& host, int threads) {
   require_equal(world, "the build and its surroundings",
                 {std::string("trireme ") + version(), std::string("LibTorch ") + torch_version(),
-                 std::string("instruction set ") + instruction_set(), std::to_string(threads) + " threads a rank"});
+                 std::string("instruction set ") + instruction_set(),
+                 std::to_string(threads) + " threads a rank"});
   Environment environment{.hosts = world.exchange(host), .threads_per_rank = threads, .json = {}};
-  environment.nodes = static_cast<int>(std::set(environment.hosts.begin(), environment.hosts.end()).size());
+  environment.nodes =
+      static_cast<int>(std::set(environment.hosts.begin(), environment.hosts.end()).size());
   nlohmann::ordered_json json;
   json["trireme"] = version();
   json["libtorch"] = torch_version();
@@ -73,7 +75,8 @@ std::string oversubscription(Communicator& world, int threads) {
   if (wanted <= static_cast<int>(cores.size())) return {};
   return std::to_string(node->size()) + " ranks of " + std::to_string(threads) + " threads share " +
          std::to_string(cores.size()) + " cores on this node: set OMP_NUM_THREADS=" +
-         std::to_string(std::max<std::size_t>(1, cores.size() / static_cast<std::size_t>(node->size()))) +
+         std::to_string(
+             std::max<std::size_t>(1, cores.size() / static_cast<std::size_t>(node->size()))) +
          ", or start fewer ranks";
 }
 

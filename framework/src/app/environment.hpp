@@ -18,11 +18,12 @@ struct Environment {
   std::string json;  // an object: versions, instruction set, ranks, hosts, threads
 };
 
-// Collective. CommError on every rank where ranks differ in version, LibTorch, instruction set or threads: sums would not
-// be what one rank computes.
+// Collective. CommError on every rank where ranks differ in version, LibTorch, instruction set or
+// threads: sums would not be what one rank computes.
 Environment survey(Communicator& world, const std::string& host, int threads);
 
-// A line to warn with where a node's ranks want more threads than they have cores; "" where all is well. Collective.
+// A line to warn with where a node's ranks want more threads than they have cores; "" where all is
+// well. Collective.
 std::string oversubscription(Communicator& world, int threads);
 
 }  // namespace trireme

@@ -28,12 +28,14 @@ Estimate estimate(const Session& session, int world_size) {
 
 std::string to_text(const Estimate& estimate, const Session& session, int world_size) {
   std::ostringstream text;
-  text << "parameters        " << estimate.trained_parameters << " trained, " << estimate.frozen_parameters << " frozen\n"
+  text << "parameters        " << estimate.trained_parameters << " trained, "
+       << estimate.frozen_parameters << " frozen\n"
        << "memory a rank     " << human_bytes(estimate.memory_bytes)
        << " for parameters, gradients and its shard of the optimizer, plus activations and input\n"
        << "training samples  " << session.data().train->size() << "\n"
-       << "steps             " << estimate.length.total_steps << " (" << estimate.length.steps_per_epoch
-       << " an epoch), global batch " << session.config().train.global_batch << " on " << world_size << " ranks\n"
+       << "steps             " << estimate.length.total_steps << " ("
+       << estimate.length.steps_per_epoch << " an epoch), global batch "
+       << session.config().train.global_batch << " on " << world_size << " ranks\n"
        << "checkpoint        " << human_bytes(estimate.checkpoint_bytes) << " each, up to "
        << session.config().checkpoint.keep + 1 << " kept in " << session.config().run.dir << "\n";
   return text.str();
@@ -48,7 +50,8 @@ std::string human_bytes(std::int64_t bytes) {
     ++unit;
   }
   char text[32];
-  std::snprintf(text, sizeof text, unit == 0 || value >= 100 ? "%.0f %s" : "%.2f %s", value, units[unit]);
+  std::snprintf(text, sizeof text, unit == 0 || value >= 100 ? "%.0f %s" : "%.2f %s", value,
+                units[unit]);
   return text;
 }
 

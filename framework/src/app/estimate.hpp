@@ -11,7 +11,8 @@ namespace trireme {
 
 struct Estimate {
   std::int64_t trained_parameters = 0, frozen_parameters = 0;
-  std::int64_t memory_bytes = 0;      // a rank: parameters, gradients, optimizer shard; without activations
+  std::int64_t memory_bytes =
+      0;  // a rank: parameters, gradients, optimizer shard; without activations
   std::int64_t checkpoint_bytes = 0;  // one checkpoint on disk
   RunLength length;
 };

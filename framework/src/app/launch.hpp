@@ -20,8 +20,8 @@ class Launch {
 
   // Collective: the regular end, after all ranks have agreed on it.
   void finish();
-  // The one way out for an error that concerns this rank alone: ends all ranks with this code. Returns the code where
-  // there are no others.
+  // The one way out for an error that concerns this rank alone: ends all ranks with this code.
+  // Returns the code where there are no others.
   int fail(int exit_code);
 
  private:

@@ -12,7 +12,8 @@ namespace {
 
 template <class Entry>
 void add_once(std::vector<Entry>& entries, Entry entry, const char* kind) {
-  const bool taken = std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return e.name == entry.name; });
+  const bool taken = std::any_of(entries.begin(), entries.end(),
+                                 [&](const Entry& e) { return e.name == entry.name; });
   TRIREME_ASSERT(!taken, std::string("the ") + kind + " '" + entry.name + "' is registered twice");
   entries.push_back(std::move(entry));
 }
@@ -27,7 +28,8 @@ void Registry::add(MetricEntry entry) { add_once(metrics_, std::move(entry), "me
 Registry builtin() {
   Registry registry;
   for (DatasetKind& kind : dataset_kinds()) {
-    registry.add(DatasetEntry{std::move(kind.name), std::move(kind.help), std::move(kind.options), std::move(kind.make)});
+    registry.add(DatasetEntry{std::move(kind.name), std::move(kind.help), std::move(kind.options),
+                              std::move(kind.make)});
   }
   add_losses(registry);
   add_metrics(registry);

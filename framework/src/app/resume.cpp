@@ -8,22 +8,33 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kMayChange[] = {
-    "run.name",     "run.timeout",     "data.workers",   "data.prefetch", "train.epochs",
-    "train.max_steps", "train.eval_every_epochs", "train.eval_batch", "train.patience", "checkpoint.*",  "log.*"};
+constexpr const char* kMayChange[] = {"run.name",
+                                      "run.timeout",
+                                      "data.workers",
+                                      "data.prefetch",
+                                      "train.epochs",
+                                      "train.max_steps",
+                                      "train.eval_every_epochs",
+                                      "train.eval_batch",
+                                      "train.patience",
+                                      "checkpoint.*",
+                                      "log.*"};
 
 }  // namespace
 
 void require_resumable(const Config& before, const Config& after) {
   std::string refused;
   for (const ConfigDifference& difference : compare_configs(before, after)) {
-    const bool allowed = std::any_of(std::begin(kMayChange), std::end(kMayChange),
-                                     [&](const char* key) { return glob_match(key, difference.key); });
-    if (!allowed) refused += "\n  " + difference.key + ": " + difference.before + " -> " + difference.after;
+    const bool allowed =
+        std::any_of(std::begin(kMayChange), std::end(kMayChange),
+                    [&](const char* key) { return glob_match(key, difference.key); });
+    if (!allowed)
+      refused += "\n  " + difference.key + ": " + difference.before + " -> " + difference.after;
   }
   if (refused.empty()) return;
-  throw ConfigError("the run was made with another configuration, and these changes would make it another run:" +
-                    refused + "\ntake them back, start a new run (another run.dir), or add --allow-changes");
+  throw ConfigError(
+      "the run was made with another configuration, and these changes would make it another run:" +
+      refused + "\ntake them back, start a new run (another run.dir), or add --allow-changes");
 }
 
 }  // namespace trireme

@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-// Throws ConfigError that lists every change (old -> new) that would change the mathematics or the data: anything but the
-// run's length, its cadences of evaluation, saving and logging, its patience, its time-out, and how its input is
-// decoded.
+// Throws ConfigError that lists every change (old -> new) that would change the mathematics or the
+// data: anything but the run's length, its cadences of evaluation, saving and logging, its
+// patience, its time-out, and how its input is decoded.
 void require_resumable(const Config& before, const Config& after);
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
 #include <iostream>
 #include <memory>
 
@@ -42,9 +43,11 @@ int run_launched(const CommandLine& command_line, const Registry& registry) {
 int run(int argc, char** argv, const Registry& registry) {
   try {
     keep_memory();
+    std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then fails the write, which says so
     const ParsedCommandLine parsed = parse_command_line(argc, argv, version_text());
     if (!parsed.exit) return run_launched(parsed.command_line, registry);
-    if (launcher_rank() == 0) (*parsed.exit == ExitCode::kOk ? std::cout : std::cerr) << parsed.text << std::flush;
+    if (launcher_rank() == 0)
+      (*parsed.exit == ExitCode::kOk ? std::cout : std::cerr) << parsed.text << std::flush;
     return static_cast<int>(*parsed.exit);
   } catch (const std::exception& error) {
     print_error(error.what(), nullptr);

@@ -28,7 +28,8 @@ AugmentOptions augment_options(const Config& config) {
 
 void require_same_kind(const Dataset& train, const Dataset* test, const std::string& name) {
   if (test == nullptr || test->spec() == train.spec()) return;
-  throw DataError("data set '" + name + "': training and test samples differ in shape, type or number of classes");
+  throw DataError("data set '" + name +
+                  "': training and test samples differ in shape, type or number of classes");
 }
 
 // Sizes, kinds, and a hash of a few samples of each split: what ranks must have alike.
@@ -42,7 +43,8 @@ std::vector<std::string> describe(const TrainerData& data) {
     std::ostringstream line;
     line << split << ": " << size << " samples of " << at::IntArrayRef(dataset->spec().input_shape);
     for (const std::int64_t index : {std::int64_t{0}, size / 2, size - 1}) {
-      dataset->read(index, std::span(bytes).first(input_bytes), std::span(bytes).subspan(input_bytes));
+      dataset->read(index, std::span(bytes).first(input_bytes),
+                    std::span(bytes).subspan(input_bytes));
       line << ", sample " << index << " XXH3 " << XXH3_64bits(bytes.data(), bytes.size());
     }
     lines.push_back(line.str());
@@ -72,7 +74,8 @@ Session::Session(Config config, const Registry& registry, Communicator& world,
   });
 }
 
-void Session::open_data(const Registry& registry, const std::function<void(const std::string&)>& warn) {
+void Session::open_data(const Registry& registry,
+                        const std::function<void(const std::string&)>& warn) {
   const DatasetEntry& entry = dataset_entry(registry, config_.data.name);
   DatasetContext context{.path = config_.data.path,
                          .split = Split::kTrain,
@@ -90,8 +93,11 @@ void Session::open_data(const Registry& registry, const std::function<void(const
     data_.train = subset(whole, std::move(held.train));
     data_.validation = subset(whole, std::move(held.validation));
   }
-  format_ = {.spec = whole->spec(), .precision = precision_of(config_.train.precision), .augment = augment_options(config_)};
-  if (format_.spec.input_dtype == DType::kU8) Augmenter(format_.spec, format_.augment);  // throws what does not fit
+  format_ = {.spec = whole->spec(),
+             .precision = precision_of(config_.train.precision),
+             .augment = augment_options(config_)};
+  if (format_.spec.input_dtype == DType::kU8)
+    Augmenter(format_.spec, format_.augment);  // throws what does not fit
 }
 
 void Session::require_fit() {
@@ -103,31 +109,34 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
   require_fit();
   collectively(*control_, [&] { start_equal(replica_, *data_.train, format_, *control_); });
   collectively(*control_, [&] {
-    trainer_ = std::make_unique<Trainer>(TrainerParts{
-        .config = config_,
-        .gradients = world_,
-        .control = *control_,
-        .replica = replica_,
-        .task = task_,
-        .format = format_,
-        .data = data_,
-        .observer = options.observer != nullptr ? *options.observer : nobody_,
-        .checkpoints = options.checkpoints,
-        .environment = options.environment,
-        .stop_requested = options.stop_requested});
+    trainer_ = std::make_unique<Trainer>(
+        TrainerParts{.config = config_,
+                     .gradients = world_,
+                     .control = *control_,
+                     .replica = replica_,
+                     .task = task_,
+                     .format = format_,
+                     .data = data_,
+                     .observer = options.observer != nullptr ? *options.observer : nobody_,
+                     .checkpoints = options.checkpoints,
+                     .environment = options.environment,
+                     .stop_requested = options.stop_requested});
   });
   return *trainer_;
 }
 
-EvalEvent Session::evaluate_checkpoint(const std::filesystem::path& checkpoint, const std::string& split) {
+EvalEvent Session::evaluate_checkpoint(const std::filesystem::path& checkpoint,
+                                       const std::string& split) {
   const StateDocument document = restore_snapshot(checkpoint, replica_, nullptr, *control_);
-  const std::shared_ptr<const Dataset> dataset = split == "validation" ? data_.validation : data_.test;
+  const std::shared_ptr<const Dataset> dataset =
+      split == "validation" ? data_.validation : data_.test;
   if (dataset == nullptr) {
-    throw SharedError(ExitCode::kUsage, "data set '" + config_.data.name + "' has no " + split +
-                                            " split here; set data.validation_fraction, or evaluate the other one");
+    throw SharedError(ExitCode::kUsage,
+                      "data set '" + config_.data.name + "' has no " + split +
+                          " split here; set data.validation_fraction, or evaluate the other one");
   }
-  const EvaluationResult result = evaluate(
-      replica_, task_, format_, dataset, evaluation_options(config_, world_.size()), *control_);
+  const EvaluationResult result = evaluate(replica_, task_, format_, dataset,
+                                           evaluation_options(config_, world_.size()), *control_);
   return {.step = document.state.step,
           .epoch = document.epoch,
           .split = split,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a configuration to a trainer: the one place that knows concrete types and puts the parts together.
+// From a configuration to a trainer: the one place that knows concrete types and puts the parts
+// together.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +15,14 @@
 namespace trireme {
 
 struct TrainingOptions {
-  Observer* observer = nullptr;          // rank 0's; null: nobody looks on
-  std::filesystem::path checkpoints;     // empty: none are written
-  std::string environment = "{}";        // JSON object text for checkpoints
+  Observer* observer = nullptr;       // rank 0's; null: nobody looks on
+  std::filesystem::path checkpoints;  // empty: none are written
+  std::string environment = "{}";     // JSON object text for checkpoints
   std::function<bool()> stop_requested = [] { return false; };
 };
 
-// All members are collective over world. Setting up throws SharedError: every rank gets the same words.
+// All members are collective over world. Setting up throws SharedError: every rank gets the same
+// words.
 class Session {
  public:
   // Opens the data sets and builds the model. The referenced objects must outlive the session.
@@ -28,7 +30,8 @@ class Session {
   Session(Config config, const Registry& registry, Communicator& world,
           const std::function<void(const std::string&)>& warn = {});
 
-  // Tries the model, loss and metric on a sample: what does not fit together is found before training.
+  // Tries the model, loss and metric on a sample: what does not fit together is found before
+  // training.
   void require_fit();
 
   // Equal parameters on all ranks, flat buffers, hooks. Once a session.

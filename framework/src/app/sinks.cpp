@@ -59,19 +59,21 @@ void StateFile::write(const std::string& status, const std::string& reason) cons
   json["checkpoint"] = checkpoint_;
   if (!reason.empty()) json["reason"] = reason;
   try {
-    directory_.write("state.json", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    directory_.write("state.json",
+                     json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } catch (const CheckpointError& error) {
     warn(error.what());
   }
 }
 
-Sinks::Sinks(const Config& config, const RunDirectory* directory, const std::string& checkpoint, bool plain) {
+Sinks::Sinks(const Config& config, const RunDirectory* directory, const std::string& checkpoint,
+             bool plain) {
   if (directory == nullptr) return;
   auto state = std::make_unique<StateFile>(*directory, checkpoint);
   state_ = state.get();
   observers_.add(make_console(std::cout, console_options(config, plain)));
-  observers_.add(std::make_unique<LogFile>(
-      LogFileOptions{.path = directory->file("log.txt"), .lines = console_options(config, plain), .warn = warn}));
+  observers_.add(std::make_unique<LogFile>(LogFileOptions{
+      .path = directory->file("log.txt"), .lines = console_options(config, plain), .warn = warn}));
   const auto metrics = [&](const char* name) {
     return MetricsOptions{.path = directory->file(name),
                           .metric = config.metric.name,

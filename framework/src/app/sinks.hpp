@@ -12,8 +12,9 @@
 
 namespace trireme {
 
-// state.json: where the run stands, for people and scripts: status (running, finished, early_stop, stopped, failed), step,
-// total_steps, checkpoint, reason. Written at the start, after each checkpoint and at the end.
+// state.json: where the run stands, for people and scripts: status (running, finished, early_stop,
+// stopped, failed), step, total_steps, checkpoint, reason. Written at the start, after each
+// checkpoint and at the end.
 class StateFile : public Observer {
  public:
   // checkpoint: what the run goes on from, or empty.
@@ -35,8 +36,10 @@ class StateFile : public Observer {
 class Sinks {
  public:
   // directory: rank 0's; null on the others, which say and write nothing. Both must outlive this.
-  // checkpoint: what the run goes on from, or empty. plain: lines only, even on a terminal (mpirun gives its ranks one, whatever it writes to itself).
-  Sinks(const Config& config, const RunDirectory* directory, const std::string& checkpoint, bool plain);
+  // checkpoint: what the run goes on from, or empty. plain: lines only, even on a terminal (mpirun
+  // gives its ranks one, whatever it writes to itself).
+  Sinks(const Config& config, const RunDirectory* directory, const std::string& checkpoint,
+        bool plain);
 
   Observer& observer() { return observers_; }
   void fail(const std::string& reason);  // the run ends with an error

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests from outside to stop: SIGINT, SIGTERM, SIGUSR1. The handler only sets a flag; the trainer agrees on it.
+// Requests from outside to stop: SIGINT, SIGTERM, SIGUSR1. The handler only sets a flag; the
+// trainer agrees on it.
 #pragma once
 
 namespace trireme {
 
-// From its construction to its destruction these signals ask for a stop instead of ending the process; a second SIGINT
-// ends it at once. One at a time a process.
+// From its construction to its destruction these signals ask for a stop instead of ending the
+// process; a second SIGINT ends it at once. One at a time a process.
 class StopSignals {
  public:
   StopSignals();

@@ -9,10 +9,12 @@
 
 namespace trireme {
 
-// Whole-text match: '*' any characters (dots too, none too), '?' exactly one. No other character is special.
+// Whole-text match: '*' any characters (dots too, none too), '?' exactly one. No other character is
+// special.
 bool glob_match(std::string_view pattern, std::string_view text);
 
-// The candidates that a misspelt word may have meant, best first: small edit distance (a swap of neighbours counts one).
+// The candidates that a misspelt word may have meant, best first: small edit distance (a swap of
+// neighbours counts one).
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates,
                                  std::size_t most = 3);
 

@@ -73,8 +73,8 @@ RunDirectory RunDirectory::open(const fs::path& path, const Warn& warn) {
 
 bool RunDirectory::holds_run(const fs::path& path) {
   std::error_code error;  // what cannot be looked at is found by the first write
-  for (const char* name :
-       {"config.yaml", "state.json", "metrics.jsonl", "metrics.csv", "log.txt"}) {
+  for (const char* name : {"config.yaml", "config.orig.yaml", "env.json", "state.json",
+                           "metrics.jsonl", "metrics.csv", "log.txt"}) {
     if (fs::exists(fs::symlink_status(path / name, error))) return true;
   }
   const fs::path checkpoints = path / "checkpoints";

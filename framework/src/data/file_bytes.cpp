@@ -38,7 +38,8 @@ constexpr std::size_t kMaxRead = std::size_t{1} << 30;      // zlib counts in un
 class Descriptor {
  public:
   Descriptor(const std::string& path, const std::string& hint)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+      : fd_(::open(path.c_str(),
+                   O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // a pipe would wait for a writer
     if (fd_ < 0) {
       fail_errno(path, "open", hint);
     }
@@ -55,8 +56,12 @@ class Descriptor {
 // A gzip file being decoded.
 class GzipReader {
  public:
-  explicit GzipReader(const GzipOptions& options)
-      : options_(options), file_(::gzopen(options.path.c_str(), "rbe")) {
+  explicit GzipReader(const GzipOptions& options) : options_(options) {
+    struct stat status {};
+    if (::stat(options.path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+      fail(options.path, "is no regular file", options.hint);
+    }
+    file_ = ::gzopen(options.path.c_str(), "rbe");
     if (file_ == nullptr) {
       fail_errno(options.path, "open", options.hint);
     }
@@ -96,7 +101,7 @@ class GzipReader {
   }
 
   const GzipOptions& options_;
-  gzFile file_;
+  gzFile file_ = nullptr;
   std::size_t offset_ = 0;
 };
 

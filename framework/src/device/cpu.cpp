@@ -34,7 +34,8 @@ int use_threads() {
     const auto parsed = std::from_chars(wish, end, threads);
     if (parsed.ec != std::errc() || parsed.ptr != end || threads < 1 || threads > 1024) {
       throw EnvironmentError(std::string("OMP_NUM_THREADS is '") + wish +
-                             "'; expected a number from 1 to 1024, or unset it to use the cores this rank is bound to");
+                             "'; expected a number from 1 to 1024, or unset it to use the cores "
+                             "this rank is bound to");
     }
   }
   at::set_num_threads(threads);
@@ -42,8 +43,10 @@ int use_threads() {
 }
 
 void keep_memory() {
-  // glibc caps M_MMAP_THRESHOLD at 32 MiB, less than an activation may take: no block gets a mapping of its own.
-  const bool kept = mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max()) == 1;
+  // glibc caps M_MMAP_THRESHOLD at 32 MiB, less than an activation may take: no block gets a
+  // mapping of its own.
+  const bool kept = mallopt(M_MMAP_MAX, 0) == 1 &&
+                    mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max()) == 1;
   TRIREME_ASSERT(kept, "mallopt refused a setting");
 }
 

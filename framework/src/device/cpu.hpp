@@ -9,15 +9,17 @@ namespace trireme {
 // Cores this process may run on: the size of its affinity mask.
 int available_cores();
 
-// Threads one rank computes with: OMP_NUM_THREADS where set, else available_cores(). Tells torch; call it once, before
-// the first torch operation. EnvironmentError where OMP_NUM_THREADS is no number from 1 to 1024.
+// Threads one rank computes with: OMP_NUM_THREADS where set, else available_cores(). Tells torch;
+// call it once, before the first torch operation. EnvironmentError where OMP_NUM_THREADS is no
+// number from 1 to 1024.
 int use_threads();
 
-// Keeps freed memory in the process: glibc otherwise returns large blocks to the kernel in every step, and the next step
-// faults them in again. Call it first in main.
+// Keeps freed memory in the process: glibc otherwise returns large blocks to the kernel in every
+// step, and the next step faults them in again. Call it first in main.
 void keep_memory();
 
-// The vector instruction set that torch's kernels use: part of what makes results repeatable ("AVX512").
+// The vector instruction set that torch's kernels use: part of what makes results repeatable
+// ("AVX512").
 std::string instruction_set();
 
 std::string torch_version();

@@ -21,7 +21,8 @@ std::size_t size_bytes(const PlanParameter& parameter) {
   return static_cast<std::size_t>(parameter.numel) * size_of(parameter.dtype);
 }
 
-// Cuts parameters of one kind, in order of reduction, into runs: a small one at each end, the others up to the limit.
+// Cuts parameters of one kind, in order of reduction, into runs: a small one at each end, the
+// others up to the limit.
 std::vector<std::vector<int>> cut(const std::vector<int>& order,
                                   std::span<const PlanParameter> parameters,
                                   const PlanLimits& limits) {
@@ -52,7 +53,8 @@ std::vector<int> deal_owners(std::span<const PlanParameter> parameters, int worl
     if (parameters[i].whole) heaviest.push_back(static_cast<int>(i));
   }
   std::stable_sort(heaviest.begin(), heaviest.end(), [&](int a, int b) {
-    return parameters[static_cast<std::size_t>(a)].cost > parameters[static_cast<std::size_t>(b)].cost;
+    return parameters[static_cast<std::size_t>(a)].cost >
+           parameters[static_cast<std::size_t>(b)].cost;
   });
   std::vector<int> owner(parameters.size(), -1);
   std::vector<double> load(static_cast<std::size_t>(world_size), 0);
@@ -66,8 +68,13 @@ std::vector<int> deal_owners(std::span<const PlanParameter> parameters, int worl
 
 PlanBucket lay_out(std::vector<int> run, std::span<const PlanParameter> parameters,
                    const std::vector<int>& owner, int world_size) {
-  const auto of = [&](int i) -> const PlanParameter& { return parameters[static_cast<std::size_t>(i)]; };
-  PlanBucket bucket{.dtype = of(run.front()).dtype, .whole = of(run.front()).whole, .items = {}, .shard_offsets = {}};
+  const auto of = [&](int i) -> const PlanParameter& {
+    return parameters[static_cast<std::size_t>(i)];
+  };
+  PlanBucket bucket{.dtype = of(run.front()).dtype,
+                    .whole = of(run.front()).whole,
+                    .items = {},
+                    .shard_offsets = {}};
   std::stable_sort(run.begin(), run.end(), [&](int a, int b) {
     return std::pair(owner[static_cast<std::size_t>(a)], of(a).group) <
            std::pair(owner[static_cast<std::size_t>(b)], of(b).group);
@@ -77,13 +84,16 @@ PlanBucket lay_out(std::vector<int> run, std::span<const PlanParameter> paramete
     bucket.items.push_back({parameter, bucket.numel});
     const std::int64_t length = aligned(of(parameter).numel, bucket.dtype);
     bucket.numel += length;
-    if (bucket.whole) owned[static_cast<std::size_t>(owner[static_cast<std::size_t>(parameter)])] += length;
+    if (bucket.whole)
+      owned[static_cast<std::size_t>(owner[static_cast<std::size_t>(parameter)])] += length;
   }
   bucket.shard_offsets.push_back(0);
   for (int rank = 0; rank < world_size; ++rank) {
     const std::int64_t even = aligned(bucket.numel * (rank + 1) / world_size, bucket.dtype);
-    const std::size_t end = bucket.whole ? bucket.shard_offsets.back() + static_cast<std::size_t>(owned[static_cast<std::size_t>(rank)])
-                                         : static_cast<std::size_t>(std::min(even, bucket.numel));
+    const std::size_t end =
+        bucket.whole ? bucket.shard_offsets.back() +
+                           static_cast<std::size_t>(owned[static_cast<std::size_t>(rank)])
+                     : static_cast<std::size_t>(std::min(even, bucket.numel));
     bucket.shard_offsets.push_back(end);
   }
   return bucket;
@@ -101,7 +111,8 @@ BucketPlan make_bucket_plan(std::span<const PlanParameter> parameters, const Pla
     const auto& parameter = parameters[static_cast<std::size_t>(i)];
     if (parameter.numel == 0) continue;
     const Kind kind{parameter.dtype, parameter.whole};
-    auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == kind; });
+    auto found =
+        std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == kind; });
     if (found == kinds.end()) found = kinds.insert(kinds.end(), {kind, {}});
     found->second.push_back(i);
   }
@@ -112,11 +123,13 @@ BucketPlan make_bucket_plan(std::span<const PlanParameter> parameters, const Pla
   }
   std::sort(runs.begin(), runs.end());
   BucketPlan plan;
-  for (auto& [ready, run] : runs) plan.buckets.push_back(lay_out(std::move(run), parameters, owner, world_size));
+  for (auto& [ready, run] : runs)
+    plan.buckets.push_back(lay_out(std::move(run), parameters, owner, world_size));
   return plan;
 }
 
-std::vector<std::string> describe(const BucketPlan& plan, std::span<const PlanParameter> parameters) {
+std::vector<std::string> describe(const BucketPlan& plan,
+                                  std::span<const PlanParameter> parameters) {
   std::vector<std::string> lines;
   for (const PlanBucket& bucket : plan.buckets) {
     std::ostringstream line;
@@ -124,7 +137,8 @@ std::vector<std::string> describe(const BucketPlan& plan, std::span<const PlanPa
     for (const std::size_t offset : bucket.shard_offsets) line << " " << offset;
     line << " ]";
     for (const PlanItem& item : bucket.items) {
-      line << " " << parameters[static_cast<std::size_t>(item.parameter)].name << "@" << item.offset;
+      line << " " << parameters[static_cast<std::size_t>(item.parameter)].name << "@"
+           << item.offset;
     }
     lines.push_back(line.str());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which gradients travel together, and which rank updates what: a pure function of sizes, so that all ranks and a
-// resumed run make the same plan. No torch here.
+// Which gradients travel together, and which rank updates what: a pure function of sizes, so that
+// all ranks and a resumed run make the same plan. No torch here.
 #pragma once
 
 #include <cstddef>
@@ -35,14 +35,15 @@ struct PlanItem {
 
 struct PlanBucket {
   DType dtype = DType::kF32;
-  bool whole = false;                      // every item lies in one shard
-  std::vector<PlanItem> items;             // parameters of one group are neighbours
+  bool whole = false;           // every item lies in one shard
+  std::vector<PlanItem> items;  // parameters of one group are neighbours
   std::int64_t numel = 0;
   std::vector<std::size_t> shard_offsets;  // [world_size + 1], ascending from 0 to numel
 };
 
 struct BucketPlan {
-  std::vector<PlanBucket> buckets;  // in the order of reduction: last parameters first, as backward delivers them
+  std::vector<PlanBucket>
+      buckets;  // in the order of reduction: last parameters first, as backward delivers them
 };
 
 // A parameter larger than a limit gets a bucket of its own.
@@ -50,6 +51,7 @@ BucketPlan make_bucket_plan(std::span<const PlanParameter> parameters, const Pla
                             int world_size);
 
 // One line a bucket, with all that the plan fixes: equal texts mean equal plans.
-std::vector<std::string> describe(const BucketPlan& plan, std::span<const PlanParameter> parameters);
+std::vector<std::string> describe(const BucketPlan& plan,
+                                  std::span<const PlanParameter> parameters);
 
 }  // namespace trireme

@@ -30,7 +30,8 @@ void BufferAverage::start(double weight) {
   const at::NoGradGuard no_grad;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    const at::Tensor part = changes_.narrow(0, offset, buffers_[i].numel()).view(buffers_[i].sizes());
+    const at::Tensor part =
+        changes_.narrow(0, offset, buffers_[i].numel()).view(buffers_[i].sizes());
     part.copy_(buffers_[i]).sub_(before_[i]).mul_(weight);
     offset += buffers_[i].numel();
   }
@@ -42,7 +43,8 @@ void BufferAverage::finish_step() {
   request_.wait();
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    const at::Tensor part = changes_.narrow(0, offset, buffers_[i].numel()).view(buffers_[i].sizes());
+    const at::Tensor part =
+        changes_.narrow(0, offset, buffers_[i].numel()).view(buffers_[i].sizes());
     buffers_[i].copy_(part.add_(before_[i]));
     offset += buffers_[i].numel();
   }

@@ -13,10 +13,14 @@ namespace {
 
 at::ScalarType torch_type(DType dtype) {
   switch (dtype) {
-    case DType::kU8: return at::kByte;
-    case DType::kI64: return at::kLong;
-    case DType::kF32: return at::kFloat;
-    case DType::kF64: return at::kDouble;
+    case DType::kU8:
+      return at::kByte;
+    case DType::kI64:
+      return at::kLong;
+    case DType::kF32:
+      return at::kFloat;
+    case DType::kF64:
+      return at::kDouble;
   }
   TRIREME_ASSERT(false, "unknown dtype");
 }
@@ -31,24 +35,32 @@ bool can_travel(const at::Tensor& tensor) {
 }
 
 DType dtype_of(const at::Tensor& tensor) {
-  TRIREME_ASSERT(can_travel(tensor), std::string("no communicator moves ") + c10::toString(tensor.scalar_type()));
+  TRIREME_ASSERT(can_travel(tensor),
+                 std::string("no communicator moves ") + c10::toString(tensor.scalar_type()));
   switch (tensor.scalar_type()) {
-    case at::kLong: return DType::kI64;
-    case at::kFloat: return DType::kF32;
-    case at::kDouble: return DType::kF64;
-    default: return DType::kU8;
+    case at::kLong:
+      return DType::kI64;
+    case at::kFloat:
+      return DType::kF32;
+    case at::kDouble:
+      return DType::kF64;
+    default:
+      return DType::kU8;
   }
 }
 
 Span span_of(const at::Tensor& contiguous) {
   TRIREME_ASSERT(contiguous.is_contiguous(), "only dense tensors travel");
-  return {contiguous.data_ptr(), static_cast<std::size_t>(contiguous.numel()), dtype_of(contiguous)};
+  return {contiguous.data_ptr(), static_cast<std::size_t>(contiguous.numel()),
+          dtype_of(contiguous)};
 }
 
 at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype) {
   auto owner = std::make_shared<Buffer>(std::move(buffer));
-  TRIREME_ASSERT(owner->size_bytes() >= static_cast<std::size_t>(numel) * size_of(dtype), "buffer too small");
-  return at::from_blob(owner->data(), {numel}, [owner](void*) {}, torch_type(dtype));
+  TRIREME_ASSERT(owner->size_bytes() >= static_cast<std::size_t>(numel) * size_of(dtype),
+                 "buffer too small");
+  return at::from_blob(
+      owner->data(), {numel}, [owner](void*) {}, torch_type(dtype));
 }
 
 void broadcast_values(const at::Tensor& tensor, Communicator& communicator) {
@@ -84,7 +96,8 @@ void FlatParameters::zero_gradients() {
 at::Tensor FlatParameters::view(const at::Tensor& flat, std::int64_t flat_begin,
                                 const PlanItem& item) const {
   const at::Tensor& like = parameters_[static_cast<std::size_t>(item.parameter)].tensor;
-  return flat.as_strided(like.sizes(), like.strides(), flat.storage_offset() + item.offset - flat_begin);
+  return flat.as_strided(like.sizes(), like.strides(),
+                         flat.storage_offset() + item.offset - flat_begin);
 }
 
 }  // namespace trireme

@@ -17,26 +17,31 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
-bool can_travel(const at::Tensor& tensor);     // whether it has a type that communicators move
-DType dtype_of(const at::Tensor& tensor);      // InternalError for another type; bool travels as bytes
-Span span_of(const at::Tensor& contiguous);    // of a dense one-dimensional tensor; the tensor stays the owner
+bool can_travel(const at::Tensor& tensor);  // whether it has a type that communicators move
+DType dtype_of(const at::Tensor& tensor);   // InternalError for another type; bool travels as bytes
+Span span_of(
+    const at::Tensor& contiguous);  // of a dense one-dimensional tensor; the tensor stays the owner
 at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype);  // the tensor owns the buffer
 // Collective. Rank 0's values into every rank's tensor, in place; any dense strides. Waits.
 void broadcast_values(const at::Tensor& tensor, Communicator& communicator);
 
 class FlatParameters {
  public:
-  // Moves each parameter's value into its bucket and points parameter and gradient there (shape, strides and value stay).
-  // Nothing may replace a parameter's or gradient's storage afterwards (to(), set_data, zero_grad(set_to_none)).
+  // Moves each parameter's value into its bucket and points parameter and gradient there (shape,
+  // strides and value stay). Nothing may replace a parameter's or gradient's storage afterwards
+  // (to(), set_data, zero_grad(set_to_none)).
   FlatParameters(std::vector<NamedTensor> parameters, BucketPlan plan, Communicator& communicator);
 
   const BucketPlan& plan() const { return plan_; }
-  const std::vector<NamedTensor>& parameters() const { return parameters_; }  // [parameter], registration order
+  const std::vector<NamedTensor>& parameters() const {
+    return parameters_;
+  }  // [parameter], registration order
   const at::Tensor& values(std::size_t bucket) const { return values_[bucket]; }        // (numel)
   const at::Tensor& gradients(std::size_t bucket) const { return gradients_[bucket]; }  // (numel)
   void zero_gradients();
 
-  // A parameter-shaped view of `flat`, whose element 0 is element `flat_begin` of the bucket that holds `item`.
+  // A parameter-shaped view of `flat`, whose element 0 is element `flat_begin` of the bucket that
+  // holds `item`.
   at::Tensor view(const at::Tensor& flat, std::int64_t flat_begin, const PlanItem& item) const;
 
  private:

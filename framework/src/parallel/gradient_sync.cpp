@@ -20,8 +20,9 @@ class GradientSync::Hook : public torch::autograd::FunctionPostHook {
  public:
   Hook(std::shared_ptr<GradientSync*> sync, std::size_t parameter)
       : sync_(std::move(sync)), parameter_(parameter) {}
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
-                                            const torch::autograd::variable_list& /*inputs*/) override {
+  torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& outputs,
+      const torch::autograd::variable_list& /*inputs*/) override {
     if (*sync_ != nullptr) (*sync_)->on_gradient(parameter_);
     return outputs;
   }
@@ -53,8 +54,10 @@ GradientSync::GradientSync(FlatParameters& flat, Communicator& communicator)
     for (const PlanItem& item : buckets[b].items) {
       const auto parameter = static_cast<std::size_t>(item.parameter);
       bucket_of_[parameter] = b;
-      auto accumulator = torch::autograd::impl::grad_accumulator(flat_.parameters()[parameter].tensor);
-      TRIREME_ASSERT(accumulator != nullptr, "'" + flat_.parameters()[parameter].name + "' takes no gradient");
+      auto accumulator =
+          torch::autograd::impl::grad_accumulator(flat_.parameters()[parameter].tensor);
+      TRIREME_ASSERT(accumulator != nullptr,
+                     "'" + flat_.parameters()[parameter].name + "' takes no gradient");
       accumulator->add_post_hook(std::make_unique<Hook>(self_, parameter));
       accumulators_.push_back(std::move(accumulator));
     }
@@ -74,17 +77,19 @@ void GradientSync::begin_step() {
 void GradientSync::expect_last_backward() {
   last_backward_ = true;
   fired_.assign(fired_.size(), 0);
-  for (std::size_t b = 0; b < missing_.size(); ++b) missing_[b] = flat_.plan().buckets[b].items.size();
+  for (std::size_t b = 0; b < missing_.size(); ++b)
+    missing_[b] = flat_.plan().buckets[b].items.size();
 }
 
 void GradientSync::on_gradient(std::size_t parameter) {
   if (!last_backward_) return;
   const std::size_t bucket = bucket_of_[parameter];
   if (bucket < requests_.size()) {
-    throw CommError("the gradient of '" + flat_.parameters()[parameter].name + "' changed after it was reduced: it arrived " +
-                    std::to_string(fired_[parameter] + 1) + " times in this backward pass, " +
-                    std::to_string(expected_[parameter]) +
-                    " times in the first; a model must use a parameter equally often in every step");
+    throw CommError(
+        "the gradient of '" + flat_.parameters()[parameter].name +
+        "' changed after it was reduced: it arrived " + std::to_string(fired_[parameter] + 1) +
+        " times in this backward pass, " + std::to_string(expected_[parameter]) +
+        " times in the first; a model must use a parameter equally often in every step");
   }
   ++fired_[parameter];
   if (!counted_ || fired_[parameter] != expected_[parameter]) return;
@@ -93,7 +98,8 @@ void GradientSync::on_gradient(std::size_t parameter) {
 }
 
 void GradientSync::post_ready_buckets() {
-  while (requests_.size() < missing_.size() && missing_[requests_.size()] == 0) post(requests_.size());
+  while (requests_.size() < missing_.size() && missing_[requests_.size()] == 0)
+    post(requests_.size());
 }
 
 void GradientSync::post(std::size_t bucket) {
@@ -106,7 +112,8 @@ void GradientSync::post(std::size_t bucket) {
 void GradientSync::finish_step() {
   timing_.backward_returned = Clock::now();
   if (!counted_ && last_backward_) {
-    std::transform(fired_.begin(), fired_.end(), expected_.begin(), [](int n) { return std::max(n, 1); });
+    std::transform(fired_.begin(), fired_.end(), expected_.begin(),
+                   [](int n) { return std::max(n, 1); });
     counted_ = true;
   }
   while (requests_.size() < missing_.size()) post(requests_.size());
@@ -116,7 +123,8 @@ void GradientSync::finish_step() {
   }
   requests_.clear();
   last_backward_ = false;
-  timing_.exposed_ms = std::chrono::duration<double, std::milli>(Clock::now() - timing_.backward_returned).count();
+  timing_.exposed_ms =
+      std::chrono::duration<double, std::milli>(Clock::now() - timing_.backward_returned).count();
 }
 
 }  // namespace trireme

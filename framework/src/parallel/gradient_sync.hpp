@@ -19,30 +19,33 @@ struct BucketTiming {
 };
 
 struct StepCommunication {
-  std::vector<BucketTiming> buckets;                      // [bucket]
+  std::vector<BucketTiming> buckets;  // [bucket]
   std::chrono::steady_clock::time_point backward_returned;
-  double exposed_ms = 0;                                  // finish_step() waited this long
+  double exposed_ms = 0;  // finish_step() waited this long
 
   // Share of bytes whose reduction was complete when backward returned; 0 where there are none.
   double overlapped_share() const;
 };
 
 // Note [When a bucket is ready]
-// A gradient accumulator fires once for a plain parameter, but several times when re-entrant checkpoints share it, and
-// not at all for an unused one. How often each fires is counted in the first step, in which every reduction waits for the
-// end of backward; from then on a bucket is posted as soon as all of its parameters have fired that often (once, those
-// that the first step did not use: their bucket, and those after it, are posted after backward in steps without them).
+// A gradient accumulator fires once for a plain parameter, but several times when re-entrant
+// checkpoints share it, and not at all for an unused one. How often each fires is counted in the
+// first step, in which every reduction waits for the end of backward; from then on a bucket is
+// posted as soon as all of its parameters have fired that often (once, those that the first step
+// did not use: their bucket, and those after it, are posted after backward in steps without them).
 // Buckets are
-// posted in plan order on every rank, whatever the order in which they fill, so a rank whose graph differs (no samples in
-// this step, a branch not taken) posts late but never in another order. A gradient that arrives after its bucket was
-// posted cannot be saved any more: that is an error that names the parameter.
+// posted in plan order on every rank, whatever the order in which they fill, so a rank whose graph
+// differs (no samples in this step, a branch not taken) posts late but never in another order. A
+// gradient that arrives after its bucket was posted cannot be saved any more: that is an error that
+// names the parameter.
 
-// One step is begin_step(), then for each micro-batch forward and backward, the last of them after expect_last_backward(),
-// then finish_step(). Accumulation over the micro-batches before needs no communication. Not thread-safe; hooks run in the
-// thread that calls backward.
+// One step is begin_step(), then for each micro-batch forward and backward, the last of them after
+// expect_last_backward(), then finish_step(). Accumulation over the micro-batches before needs no
+// communication. Not thread-safe; hooks run in the thread that calls backward.
 class GradientSync {
  public:
-  // `flat` and `communicator` must outlive this; nothing else may use the communicator between begin and finish.
+  // `flat` and `communicator` must outlive this; nothing else may use the communicator between
+  // begin and finish.
   GradientSync(FlatParameters& flat, Communicator& communicator);
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
@@ -50,8 +53,8 @@ class GradientSync {
 
   void begin_step();            // gradients become zero
   void expect_last_backward();  // from here on full buckets are posted
-  // Collective. Posts what is left and waits. Afterwards this rank's shard of each bucket's gradients holds the sum over
-  // ranks; the rest of the gradients is unspecified.
+  // Collective. Posts what is left and waits. Afterwards this rank's shard of each bucket's
+  // gradients holds the sum over ranks; the rest of the gradients is unspecified.
   void finish_step();
 
   const StepCommunication& last_step() const { return timing_; }
@@ -67,10 +70,10 @@ class GradientSync {
   std::vector<std::shared_ptr<void>> accumulators_;  // kept alive: autograd holds them weakly
   std::shared_ptr<GradientSync*> self_;              // what hooks hold; null once this is gone
   std::vector<std::size_t> bucket_of_;               // [parameter]
-  std::vector<int> expected_;                        // [parameter] firings a backward, from the first step
-  std::vector<int> fired_;                           // [parameter] in this backward
-  std::vector<std::size_t> missing_;                 // [bucket] parameters that have not fired as expected
-  std::vector<Request> requests_;                    // [posted bucket]
+  std::vector<int> expected_;         // [parameter] firings a backward, from the first step
+  std::vector<int> fired_;            // [parameter] in this backward
+  std::vector<std::size_t> missing_;  // [bucket] parameters that have not fired as expected
+  std::vector<Request> requests_;     // [posted bucket]
   bool last_backward_ = false, counted_ = false;
   StepCommunication timing_;
 };

@@ -18,7 +18,8 @@ struct ShardedUpdate::Segment {
 
 namespace {
 
-// Buckets hold rules with different numbers of slots (sgd without momentum beside adamw): as many as the largest wants.
+// Buckets hold rules with different numbers of slots (sgd without momentum beside adamw): as many
+// as the largest wants.
 std::size_t most_slots(const PlanBucket& bucket, const std::vector<int>& group_of,
                        const std::vector<std::unique_ptr<Optimizer>>& rules) {
   std::size_t most = 0;
@@ -33,7 +34,10 @@ std::size_t most_slots(const PlanBucket& bucket, const std::vector<int>& group_o
 
 ShardedUpdate::ShardedUpdate(FlatParameters& flat, std::vector<ParameterGroup> groups,
                              std::vector<int> group_of, Communicator& communicator)
-    : flat_(flat), groups_(std::move(groups)), group_of_(std::move(group_of)), communicator_(communicator) {
+    : flat_(flat),
+      groups_(std::move(groups)),
+      group_of_(std::move(group_of)),
+      communicator_(communicator) {
   for (const ParameterGroup& group : groups_) rules_.push_back(make_optimizer(group.settings));
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
     const at::Tensor like = shard(flat_.values(b), b);
@@ -54,7 +58,8 @@ std::int64_t ShardedUpdate::shard_begin(std::size_t bucket) const {
 
 at::Tensor ShardedUpdate::shard(const at::Tensor& flat, std::size_t bucket) const {
   const auto& offsets = flat_.plan().buckets[bucket].shard_offsets;
-  const auto end = static_cast<std::int64_t>(offsets[static_cast<std::size_t>(communicator_.rank()) + 1]);
+  const auto end =
+      static_cast<std::int64_t>(offsets[static_cast<std::size_t>(communicator_.rank()) + 1]);
   return flat.narrow(0, shard_begin(bucket), end - shard_begin(bucket));
 }
 
@@ -73,7 +78,8 @@ void ShardedUpdate::add_segments(std::size_t b) {
            group_of_[static_cast<std::size_t>(bucket.items[next].parameter)] == group) {
       ++next;
     }
-    const std::int64_t run_end = next < bucket.items.size() ? bucket.items[next].offset : bucket.numel;
+    const std::int64_t run_end =
+        next < bucket.items.size() ? bucket.items[next].offset : bucket.numel;
     const std::int64_t from = std::max(begin, bucket.items[i].offset), to = std::min(end, run_end);
     if (from < to) {
       Segment segment{.group = group, .update = {}};
@@ -101,7 +107,8 @@ double ShardedUpdate::sum_of_squares() const {
 }
 
 void ShardedUpdate::scale_gradients(double factor) {
-  for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) shard(flat_.gradients(b), b).mul_(factor);
+  for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b)
+    shard(flat_.gradients(b), b).mul_(factor);
 }
 
 void ShardedUpdate::step(std::span<const double> rates, std::int64_t step) {
@@ -125,7 +132,8 @@ std::vector<ShardedUpdate::SlotTensor> ShardedUpdate::state_tensors(std::size_t 
     const auto parameter = static_cast<std::size_t>(item.parameter);
     for (const std::string& slot : rule_of(item).slots()) {
       const at::Tensor& like = flat_.parameters()[parameter].tensor;
-      tensors.push_back({slot, parameter, at::zeros(like.sizes(), like.options().requires_grad(false))});
+      tensors.push_back(
+          {slot, parameter, at::zeros(like.sizes(), like.options().requires_grad(false))});
     }
   }
   return tensors;
@@ -158,7 +166,8 @@ void ShardedUpdate::scatter_state(std::size_t b, const std::vector<SlotTensor>& 
     auto slot = slots.begin();
     for (const PlanItem& item : bucket.items) {
       const std::size_t count = rule_of(item).slots().size();
-      if (s < count) flat_.view(whole, 0, item).copy_((slot + static_cast<std::ptrdiff_t>(s))->tensor);
+      if (s < count)
+        flat_.view(whole, 0, item).copy_((slot + static_cast<std::ptrdiff_t>(s))->tensor);
       slot += static_cast<std::ptrdiff_t>(count);
     }
     communicator_.broadcast(span_of(whole), 0).wait();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer over ranks: each rank updates its shard of every bucket and holds the optimizer state of that shard only
-// (ZeRO stage 1: Rajbhandari et al. 2020).
+// The optimizer over ranks: each rank updates its shard of every bucket and holds the optimizer
+// state of that shard only (ZeRO stage 1: Rajbhandari et al. 2020).
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace trireme {
 
 class ShardedUpdate {
  public:
-  // groups: what GroupIndex of the plan's parameters means; frozen groups have no parameters in the plan.
-  // group_of: [parameter of flat]. All referenced objects must outlive this.
+  // groups: what GroupIndex of the plan's parameters means; frozen groups have no parameters in the
+  // plan. group_of: [parameter of flat]. All referenced objects must outlive this.
   ShardedUpdate(FlatParameters& flat, std::vector<ParameterGroup> groups, std::vector<int> group_of,
                 Communicator& communicator);
   ~ShardedUpdate();
@@ -27,25 +27,27 @@ class ShardedUpdate {
   double sum_of_squares() const;
   void scale_gradients(double factor);  // of this rank's shards
 
-  // Collective. Updates this rank's shards with rates [group] and makes all parameters equal on all ranks.
-  // step: 1-based.
+  // Collective. Updates this rank's shards with rates [group] and makes all parameters equal on all
+  // ranks. step: 1-based.
   void step(std::span<const double> rates, std::int64_t step);
 
-  // Optimizer state by parameter, for checkpoints: "exp_avg" of "layer1.weight" in the parameter's logical shape.
+  // Optimizer state by parameter, for checkpoints: "exp_avg" of "layer1.weight" in the parameter's
+  // logical shape.
   struct SlotTensor {
     std::string slot;
     std::size_t parameter = 0;  // of flat.parameters()
     at::Tensor tensor;          // whole, contiguous
   };
-  // Collective. Calls visit for every slot of every parameter, in plan order, on rank 0 only; one bucket is in memory at
-  // a time.
+  // Collective. Calls visit for every slot of every parameter, in plan order, on rank 0 only; one
+  // bucket is in memory at a time.
   template <class Visit>
   void visit_state(const Visit& visit) {
     for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
       for (SlotTensor& slot : gather_state(b)) visit(slot);
     }
   }
-  // Collective. fetch fills slot.tensor (zeros before) on rank 0 only; each rank then takes its shard.
+  // Collective. fetch fills slot.tensor (zeros before) on rank 0 only; each rank then takes its
+  // shard.
   template <class Fetch>
   void restore_state(const Fetch& fetch) {
     for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
@@ -71,8 +73,8 @@ class ShardedUpdate {
   std::vector<ParameterGroup> groups_;
   std::vector<int> group_of_;
   Communicator& communicator_;
-  std::vector<std::unique_ptr<Optimizer>> rules_;   // [group]
-  std::vector<std::vector<at::Tensor>> state_;      // [bucket][slot number], each as long as the shard
+  std::vector<std::unique_ptr<Optimizer>> rules_;  // [group]
+  std::vector<std::vector<at::Tensor>> state_;  // [bucket][slot number], each as long as the shard
   std::vector<Segment> segments_;
 };
 

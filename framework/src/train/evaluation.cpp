@@ -28,14 +28,17 @@ at::Tensor forward_views(Model& model, const at::Tensor& input, const std::strin
   const std::int64_t height = input.size(2), width = input.size(3);
   const at::Tensor padded = at::reflection_pad2d(input, {1, 1, 1, 1});
   const auto crop = [&](std::int64_t offset) {
-    return padded.narrow(2, offset, height).narrow(3, offset, width).contiguous(input.suggest_memory_format());
+    return padded.narrow(2, offset, height)
+        .narrow(3, offset, width)
+        .contiguous(input.suggest_memory_format());
   };
   return 0.5 * centre + 0.25 * mirrored_mean(model, crop(0)) + 0.25 * mirrored_mean(model, crop(2));
 }
 
 EvaluationOptions evaluation_options(const Config& config, int world_size) {
   const std::int64_t share = (config.train.global_batch + world_size - 1) / world_size;
-  return {.batch = config.train.eval_batch > 0 ? config.train.eval_batch : std::min(share, kLargestBatch),
+  return {.batch = config.train.eval_batch > 0 ? config.train.eval_batch
+                                               : std::min(share, kLargestBatch),
           .views = config.train.eval_views,
           .workers = config.data.workers,
           .prefetch = config.data.prefetch};
@@ -54,7 +57,8 @@ EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat&
   AugmentOptions plain = format.augment;
   plain.flip = "none";
   plain.crop_padding = 0;
-  Loader loader(dataset, sampler, {.augment = plain, .workers = options.workers, .prefetch = options.prefetch}, 0,
+  Loader loader(dataset, sampler,
+                {.augment = plain, .workers = options.workers, .prefetch = options.prefetch}, 0,
                 sampler.steps_per_epoch());
   std::array<double, 3> sums{};  // loss, metric, samples
   replica.model->eval();
@@ -70,10 +74,11 @@ EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat&
   replica.model->train();
   communicator.all_reduce({sums.data(), sums.size(), DType::kF64}).wait();
   const double terms = sums[2] * static_cast<double>(format.spec.targets_per_sample());
-  return {.loss = sums[0] / terms,
-          .metric = sums[1] / terms,
-          .samples = static_cast<std::int64_t>(sums[2]),
-          .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+  return {
+      .loss = sums[0] / terms,
+      .metric = sums[1] / terms,
+      .samples = static_cast<std::int64_t>(sums[2]),
+      .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
 }  // namespace trireme

@@ -25,14 +25,15 @@ struct EvaluationOptions {
 // What the configuration says.
 EvaluationOptions evaluation_options(const Config& config, int world_size);
 
-// Collective. Every sample counts exactly once, whatever the world size; the ranks share the work. The model is in eval
-// mode meanwhile and in train mode afterwards.
+// Collective. Every sample counts exactly once, whatever the world size; the ranks share the work.
+// The model is in eval mode meanwhile and in train mode afterwards.
 EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat& format,
                           std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options,
                           Communicator& communicator);
 
-// The model's output averaged over views of an image batch. "mirror": the image and its mirror image. "six": half of
-// that, and a quarter each of the same for the crops at (0, 0) and (2, 2) of the image reflect-padded by 1.
+// The model's output averaged over views of an image batch. "mirror": the image and its mirror
+// image. "six": half of that, and a quarter each of the same for the crops at (0, 0) and (2, 2) of
+// the image reflect-padded by 1.
 at::Tensor forward_views(Model& model, const at::Tensor& input, const std::string& views);
 
 }  // namespace trireme

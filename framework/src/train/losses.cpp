@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-[[noreturn]] void fail_to_fit(const char* what, const at::Tensor& output,
-                              const at::Tensor& target, const char* expected) {
+[[noreturn]] void fail_to_fit(const char* what, const at::Tensor& output, const at::Tensor& target,
+                              const char* expected) {
   std::ostringstream message;
   message << what << ": the model gives " << output.sizes() << " for targets of shape "
           << target.sizes() << "; expected " << expected

@@ -18,7 +18,8 @@
 namespace trireme {
 namespace {
 
-std::vector<NamedTensor> unique_tensors(const torch::OrderedDict<std::string, torch::Tensor>& dict) {
+std::vector<NamedTensor> unique_tensors(
+    const torch::OrderedDict<std::string, torch::Tensor>& dict) {
   std::vector<NamedTensor> tensors;
   std::set<const void*> seen;
   for (const auto& item : dict) {
@@ -29,18 +30,21 @@ std::vector<NamedTensor> unique_tensors(const torch::OrderedDict<std::string, to
   return tensors;
 }
 
-// Weights of two and more dimensions get the named distribution; biases and norms keep torch's start.
+// Weights of two and more dimensions get the named distribution; biases and norms keep torch's
+// start.
 void initialise(Model& model, const ModelConfig& config) {
   if (config.init == "default") return;
   for (auto& parameter : model.parameters()) {
     if (parameter.dim() < 2 || !parameter.requires_grad()) continue;
     if (config.init == "xavier_uniform") torch::nn::init::xavier_uniform_(parameter);
-    if (config.init == "kaiming_normal") torch::nn::init::kaiming_normal_(parameter, 0, torch::kFanOut, torch::kReLU);
+    if (config.init == "kaiming_normal")
+      torch::nn::init::kaiming_normal_(parameter, 0, torch::kFanOut, torch::kReLU);
     if (config.init == "normal") torch::nn::init::normal_(parameter, 0, config.init_std);
   }
 }
 
-std::shared_ptr<Model> build_seeded(const Config& config, const ModelEntry& entry, const DatasetSpec& data) {
+std::shared_ptr<Model> build_seeded(const Config& config, const ModelEntry& entry,
+                                    const DatasetSpec& data) {
   static std::mutex generator;  // see Note [The default generator]
   const std::lock_guard lock(generator);
   torch::manual_seed(static_cast<std::uint64_t>(config.run.seed));
@@ -53,7 +57,8 @@ std::shared_ptr<Model> build_seeded(const Config& config, const ModelEntry& entr
 // As PyTorch's Module.to(memory_format=channels_last): four-dimensional parameters only.
 void use_channels_last(Model& model) {
   for (auto& parameter : model.parameters()) {
-    if (parameter.dim() == 4) parameter.set_data(parameter.data().contiguous(at::MemoryFormat::ChannelsLast));
+    if (parameter.dim() == 4)
+      parameter.set_data(parameter.data().contiguous(at::MemoryFormat::ChannelsLast));
   }
 }
 
@@ -80,7 +85,8 @@ void sort_parameters(Replica& replica, const OptimizerConfig& config) {
   replica.buffers = unique_tensors(replica.model->named_buffers());
   for (const NamedTensor& buffer : replica.buffers) {
     if (can_travel(buffer.tensor)) continue;
-    throw ConfigError("buffer '" + buffer.name + "' of the model has type " + c10::toString(buffer.tensor.scalar_type()) +
+    throw ConfigError("buffer '" + buffer.name + "' of the model has type " +
+                      c10::toString(buffer.tensor.scalar_type()) +
                       "; expected float, double, int64, uint8 or bool");
   }
 }
@@ -90,7 +96,8 @@ std::vector<std::string> describe(const Replica& replica) {
   const auto add = [&](const char* kind, const std::vector<NamedTensor>& tensors) {
     for (const NamedTensor& t : tensors) {
       std::ostringstream line;
-      line << kind << " '" << t.name << "' " << c10::toString(t.tensor.scalar_type()) << " " << t.tensor.sizes();
+      line << kind << " '" << t.name << "' " << c10::toString(t.tensor.scalar_type()) << " "
+           << t.tensor.sizes();
       lines.push_back(line.str());
     }
   };
@@ -140,12 +147,14 @@ Replica make_replica(const Config& config, const ModelEntry& entry, const Datase
   if (config.model.channels_last) use_channels_last(*replica.model);
   sort_parameters(replica, config.optimizer);
   if (replica.trained.empty()) {
-    throw ConfigError("model '" + config.model.name + "' has no parameter left to train: check the frozen groups");
+    throw ConfigError("model '" + config.model.name +
+                      "' has no parameter left to train: check the frozen groups");
   }
   return replica;
 }
 
-void start_equal(Replica& replica, const Dataset& train, const InputFormat& format, Communicator& communicator) {
+void start_equal(Replica& replica, const Dataset& train, const InputFormat& format,
+                 Communicator& communicator) {
   collectively(communicator, [&] {
     if (communicator.rank() == 0) show_first_samples(*replica.model, train, format);
   });
@@ -155,7 +164,8 @@ void start_equal(Replica& replica, const Dataset& train, const InputFormat& form
   }
 }
 
-void try_forward(Replica& replica, const Task& task, const InputFormat& format, const Dataset& train) {
+void try_forward(Replica& replica, const Task& task, const InputFormat& format,
+                 const Dataset& train) {
   const torch::NoGradGuard no_grad;
   const std::int64_t first = 0;
   replica.model->eval();
@@ -165,8 +175,9 @@ void try_forward(Replica& replica, const Task& task, const InputFormat& format, 
     task.loss(output, batch.target);
     task.metric(output, batch.target);
   } catch (const c10::Error& error) {
-    throw ConfigError(std::string("the model does not take this data: ") + error.what_without_backtrace() +
-                      "; check model.* against the shape of the samples, and loss.name and metric.name");
+    throw ConfigError(
+        std::string("the model does not take this data: ") + error.what_without_backtrace() +
+        "; check model.* against the shape of the samples, and loss.name and metric.name");
   }
   replica.model->train();
 }

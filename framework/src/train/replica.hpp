@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's copy of the model, sorted into what is trained, what is fixed and what the model counts by itself.
+// One rank's copy of the model, sorted into what is trained, what is fixed and what the model
+// counts by itself.
 #pragma once
 
 #include <memory>
@@ -18,28 +19,33 @@ struct ForwardContext;
 
 struct Replica {
   std::shared_ptr<Model> model;
-  std::vector<NamedTensor> trained;    // registration order; a tied tensor once, under its first name
-  std::vector<NamedTensor> frozen;     // requires_grad false, by the model or by a group
-  std::vector<NamedTensor> buffers;    // BatchNorm statistics and the like
+  std::vector<NamedTensor> trained;  // registration order; a tied tensor once, under its first name
+  std::vector<NamedTensor> frozen;   // requires_grad false, by the model or by a group
+  std::vector<NamedTensor> buffers;  // BatchNorm statistics and the like
   std::vector<ParameterGroup> groups;  // of optimizer.groups, then the rest
   std::vector<int> group_of;           // [trained parameter]
 
-  std::int64_t num_trained() const;  // numbers in trained
+  std::int64_t num_trained() const;                    // numbers in trained
   std::vector<PlanParameter> plan_parameters() const;  // of trained
 };
 
-// Builds the model of config.model.name with its initial weights from run.seed, in its precision and memory format, and
-// sorts its parameters. Not collective. ConfigError for an unknown group pattern.
-// Note [The default generator]: torch's initialisers draw from the one default generator of the process; building is
-// serialised and seeded, so that ranks as threads get what ranks as processes get. Nothing draws from it later.
+// Builds the model of config.model.name with its initial weights from run.seed, in its precision
+// and memory format, and sorts its parameters. Not collective. ConfigError for an unknown group
+// pattern. Note [The default generator]: torch's initialisers draw from the one default generator
+// of the process; building is serialised and seeded, so that ranks as threads get what ranks as
+// processes get. Nothing draws from it later.
 Replica make_replica(const Config& config, const ModelEntry& entry, const DatasetSpec& data);
 
-// Collective. Lets the model see its first training samples (rank 0), proves that all ranks have the same parameters by
-// name, shape, type and order (CommError names the first difference), and gives all ranks rank 0's values.
-void start_equal(Replica& replica, const Dataset& train, const InputFormat& format, Communicator& communicator);
+// Collective. Lets the model see its first training samples (rank 0), proves that all ranks have
+// the same parameters by name, shape, type and order (CommError names the first difference), and
+// gives all ranks rank 0's values.
+void start_equal(Replica& replica, const Dataset& train, const InputFormat& format,
+                 Communicator& communicator);
 
-// Evaluates one sample, without a trace: ConfigError where model, loss, metric and data do not fit together.
-void try_forward(Replica& replica, const Task& task, const InputFormat& format, const Dataset& train);
+// Evaluates one sample, without a trace: ConfigError where model, loss, metric and data do not fit
+// together.
+void try_forward(Replica& replica, const Task& task, const InputFormat& format,
+                 const Dataset& train);
 
 // Connects every Dropout of the model with the context.
 void bind_dropout(Model& model, const ForwardContext& context);

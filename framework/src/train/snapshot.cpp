@@ -49,12 +49,14 @@ std::vector<NamedTensor> model_tensors(const Replica& replica) {
   return tensors;
 }
 
-void require_equal_parameters(const Replica& replica, std::int64_t step, Communicator& communicator) {
+void require_equal_parameters(const Replica& replica, std::int64_t step,
+                              Communicator& communicator) {
   std::vector<std::string> hashes;
   for (const NamedTensor& t : model_tensors(replica)) {
     if (!t.tensor.is_floating_point()) continue;  // each rank's own (BufferAverage)
     const at::Tensor dense = row_major(t.tensor);
-    hashes.push_back("'" + t.name + "' XXH3 " + std::to_string(XXH3_64bits(dense.data_ptr(), dense.nbytes())));
+    hashes.push_back("'" + t.name + "' XXH3 " +
+                     std::to_string(XXH3_64bits(dense.data_ptr(), dense.nbytes())));
   }
   collectively(communicator, [&] {
     require_equal(communicator, "the parameters after step " + std::to_string(step), hashes);
@@ -83,7 +85,8 @@ std::vector<ArrayInfo> expected_arrays(const Replica& replica, bool with_optimiz
   for (std::size_t i = 0; with_optimizer && i < replica.trained.size(); ++i) {
     const auto& settings = replica.groups[static_cast<std::size_t>(replica.group_of[i])].settings;
     for (const std::string& slot : make_optimizer(settings)->slots()) {
-      expected.push_back(info_of(slot_path(slot, replica.trained[i].name), replica.trained[i].tensor));
+      expected.push_back(
+          info_of(slot_path(slot, replica.trained[i].name), replica.trained[i].tensor));
     }
   }
   return expected;
@@ -107,11 +110,14 @@ void require_same_model(const CheckpointReader& reader, const Replica& replica, 
   }
   for (const ArrayInfo& have : reader.arrays()) {
     const bool wanted = with_optimizer || !have.name.starts_with("optimizer/");
-    if (wanted && !known.contains(have.name)) row(have.name, "none", shape_text(have.shape, have.dtype));
+    if (wanted && !known.contains(have.name))
+      row(have.name, "none", shape_text(have.shape, have.dtype));
   }
   if (!table.empty()) {
-    throw CheckpointError(directory.string() + ": belongs to another model, optimizer or precision:" + table +
-                          "\nuse the configuration that the checkpoint was made with (config.yaml in its run directory)");
+    throw CheckpointError(directory.string() +
+                          ": belongs to another model, optimizer or precision:" + table +
+                          "\nuse the configuration that the checkpoint was made with (config.yaml "
+                          "in its run directory)");
   }
 }
 
@@ -121,8 +127,9 @@ void broadcast_text(std::string& text, Communicator& communicator) {
 
 }  // namespace
 
-CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints, const StateDocument& document,
-                              const Replica& replica, ShardedUpdate& update, Communicator& communicator) {
+CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints,
+                              const StateDocument& document, const Replica& replica,
+                              ShardedUpdate& update, Communicator& communicator) {
   const auto start = std::chrono::steady_clock::now();
   CheckpointEvent event{.step = document.state.step, .path = {}};
   require_equal_parameters(replica, document.state.step, communicator);
@@ -151,8 +158,8 @@ CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints, const St
   return event;
 }
 
-StateDocument restore_snapshot(const std::filesystem::path& directory, const Replica& replica, ShardedUpdate* update,
-                               Communicator& communicator) {
+StateDocument restore_snapshot(const std::filesystem::path& directory, const Replica& replica,
+                               ShardedUpdate* update, Communicator& communicator) {
   std::unique_ptr<CheckpointReader> reader;
   std::string text;
   collectively(communicator, [&] {
@@ -162,8 +169,9 @@ StateDocument restore_snapshot(const std::filesystem::path& directory, const Rep
     text = reader->state();
     const StateDocument document = parse_state(text, directory.string());
     if (document.state.step != reader->step()) {
-      throw CheckpointError(directory.string() + ": the state says step " + std::to_string(document.state.step) +
-                            ", the manifest " + std::to_string(reader->step()));
+      throw CheckpointError(directory.string() + ": the state says step " +
+                            std::to_string(document.state.step) + ", the manifest " +
+                            std::to_string(reader->step()));
     }
     for (const NamedTensor& t : model_tensors(replica)) read_into(*reader, t.name, t.tensor);
   });

@@ -21,10 +21,12 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config, Communicator& communicator) {
+BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config,
+                       Communicator& communicator) {
   const std::vector<PlanParameter> parameters = replica.plan_parameters();
   const PlanLimits limits{.bucket_bytes = static_cast<std::size_t>(config.bucket_mb * 1e6),
-                          .edge_bucket_bytes = static_cast<std::size_t>(std::min(config.first_bucket_mb, config.bucket_mb) * 1e6)};
+                          .edge_bucket_bytes = static_cast<std::size_t>(
+                              std::min(config.first_bucket_mb, config.bucket_mb) * 1e6)};
   BucketPlan plan = make_bucket_plan(parameters, limits, communicator.size());
   require_equal(communicator, "the bucket plan", describe(plan, parameters));
   return plan;
@@ -38,9 +40,9 @@ std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
 
 }  // namespace
 
-TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& task, InputFormat format,
-                           const Sampler& sampler, std::int64_t total_steps, Communicator& gradients,
-                           Communicator& control)
+TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& task,
+                           InputFormat format, const Sampler& sampler, std::int64_t total_steps,
+                           Communicator& gradients, Communicator& control)
     : config_(config),
       replica_(replica),
       task_(task),
@@ -55,7 +57,8 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
       update_(flat_, replica.groups, replica.group_of, gradients),
       schedule_(config.schedule, 0, sampler.steps_per_epoch(), total_steps) {
   for (const ParameterGroup& group : replica.groups) {
-    schedules_.emplace_back(config.schedule, group.duration, sampler.steps_per_epoch(), total_steps);
+    schedules_.emplace_back(config.schedule, group.duration, sampler.steps_per_epoch(),
+                            total_steps);
   }
   context_->seed = static_cast<std::uint64_t>(config.run.seed);
   bind_dropout(*replica.model, *context_);
@@ -79,7 +82,8 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   sync_.begin_step();
   buffers_.begin_step();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
-    accumulate(to_tensors(loader.next(), format_), terms, m + 1 == micro_batches.size(), weight, local);
+    accumulate(to_tensors(loader.next(), format_), terms, m + 1 == micro_batches.size(), weight,
+               local);
   }
   if (micro_batches.empty()) buffers_.start(0);
   sync_.finish_step();
@@ -94,7 +98,8 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   update_.step(rates(step), step + 1);
 
   StepOutcome outcome{.event = {.step = step + 1,
-                                .epoch = static_cast<double>(step + 1) / static_cast<double>(sampler_.steps_per_epoch()),
+                                .epoch = static_cast<double>(step + 1) /
+                                         static_cast<double>(sampler_.steps_per_epoch()),
                                 .loss = all.loss / terms,
                                 .metric = all.metric / terms,
                                 .lr = config_.optimizer.lr * schedule_.factor(step),
@@ -108,7 +113,8 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   return outcome;
 }
 
-void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double weight, Sums& sums) {
+void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double weight,
+                              Sums& sums) {
   context_->sample_ids = batch.sample_ids;
   const at::Tensor output = replica_.model->forward(batch.input);
   const at::Tensor loss = task_.loss(output, batch.target);
@@ -130,7 +136,8 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
 }
 
 TrainingStep::Sums TrainingStep::agree(Sums local) const {
-  std::array<double, 5> numbers{local.loss, local.metric, local.squares, local.not_finite, local.stop};
+  std::array<double, 5> numbers{local.loss, local.metric, local.squares, local.not_finite,
+                                local.stop};
   control_.all_reduce({numbers.data(), numbers.size(), DType::kF64}).wait();
   return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
 }
@@ -147,8 +154,9 @@ void TrainingStep::report_not_finite(std::int64_t step, const Sums& local, const
   for (const std::string& line : control_.exchange(own.str())) {
     if (!line.empty()) text += line + "; ";
   }
-  throw SharedError(ExitCode::kNumerics, text + " parameters are as after step " + std::to_string(step) +
-                      "; lower optimizer.lr, set train.clip_norm, or look at these samples");
+  throw SharedError(ExitCode::kNumerics,
+                    text + " parameters are as after step " + std::to_string(step) +
+                        "; lower optimizer.lr, set train.clip_norm, or look at these samples");
 }
 
 std::vector<double> TrainingStep::rates(std::int64_t step) const {

@@ -24,14 +24,17 @@ struct StepOutcome {
 
 class TrainingStep {
  public:
-  // gradients and control: the same ranks; nobody else may use `gradients`. All referenced objects must outlive this.
-  TrainingStep(const Config& config, Replica& replica, const Task& task, InputFormat format, const Sampler& sampler,
-               std::int64_t total_steps, Communicator& gradients, Communicator& control);
+  // gradients and control: the same ranks; nobody else may use `gradients`. All referenced objects
+  // must outlive this.
+  TrainingStep(const Config& config, Replica& replica, const Task& task, InputFormat format,
+               const Sampler& sampler, std::int64_t total_steps, Communicator& gradients,
+               Communicator& control);
 
   ~TrainingStep();
 
   // Collective. step: 0-based. stop: whether this rank was asked to stop.
-  // Throws SharedError (kNumerics) on all ranks, before any parameter has changed, where a loss or the gradient is not finite.
+  // Throws SharedError (kNumerics) on all ranks, before any parameter has changed, where a loss or
+  // the gradient is not finite.
   StepOutcome run(std::int64_t step, Loader& loader, bool stop);
 
   ShardedUpdate& update() { return update_; }
@@ -57,8 +60,8 @@ class TrainingStep {
   GradientSync sync_;
   BufferAverage buffers_;
   ShardedUpdate update_;
-  Schedule schedule_;                   // of optimizer.lr
-  std::vector<Schedule> schedules_;     // [group]
+  Schedule schedule_;                      // of optimizer.lr
+  std::vector<Schedule> schedules_;        // [group]
   std::vector<std::int64_t> bad_samples_;  // of this rank's micro-batches whose loss was not finite
 };
 

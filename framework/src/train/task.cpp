@@ -10,9 +10,11 @@ namespace trireme {
 namespace {
 
 // The memory lives as long as the tensor.
-at::Tensor adopt(std::vector<std::byte> bytes, std::vector<std::int64_t> shape, at::ScalarType type) {
+at::Tensor adopt(std::vector<std::byte> bytes, std::vector<std::int64_t> shape,
+                 at::ScalarType type) {
   auto owner = std::make_shared<std::vector<std::byte>>(std::move(bytes));
-  return at::from_blob(owner->data(), shape, [owner](void*) {}, type);
+  return at::from_blob(
+      owner->data(), shape, [owner](void*) {}, type);
 }
 
 at::ScalarType wire_type(DType dtype) { return dtype == DType::kI64 ? at::kLong : at::kFloat; }

@@ -20,7 +20,8 @@ std::int64_t rounded_steps(double epochs, std::int64_t steps_per_epoch) {
 
 }  // namespace
 
-SamplerOptions sampler_options(const Config& config, std::int64_t train_samples, const Communicator& communicator) {
+SamplerOptions sampler_options(const Config& config, std::int64_t train_samples,
+                               const Communicator& communicator) {
   return {.num_samples = train_samples,
           .global_batch = config.train.global_batch,
           .micro_batch = config.train.micro_batch,
@@ -35,9 +36,11 @@ RunLength run_length(const Config& config, std::int64_t train_samples) {
   const Sampler sampler({.num_samples = train_samples,
                          .global_batch = config.train.global_batch,
                          .drop_last = config.data.drop_last});
-  RunLength length{.steps_per_epoch = sampler.steps_per_epoch(), .total_steps = config.train.max_steps};
+  RunLength length{.steps_per_epoch = sampler.steps_per_epoch(),
+                   .total_steps = config.train.max_steps};
   if (config.train.epochs > 0) {
-    const std::int64_t steps = std::max<std::int64_t>(1, rounded_steps(config.train.epochs, length.steps_per_epoch));
+    const std::int64_t steps =
+        std::max<std::int64_t>(1, rounded_steps(config.train.epochs, length.steps_per_epoch));
     length.total_steps = length.total_steps > 0 ? std::min(length.total_steps, steps) : steps;
   }
   return length;
@@ -47,8 +50,8 @@ Trainer::Trainer(TrainerParts parts)
     : parts_(std::move(parts)),
       sampler_(sampler_options(parts_.config, parts_.data.train->size(), parts_.gradients)),
       length_(run_length(parts_.config, parts_.data.train->size())),
-      step_(parts_.config, parts_.replica, parts_.task, parts_.format, sampler_, length_.total_steps,
-            parts_.gradients, parts_.control) {}
+      step_(parts_.config, parts_.replica, parts_.task, parts_.format, sampler_,
+            length_.total_steps, parts_.gradients, parts_.control) {}
 
 StateDocument Trainer::restore(const std::filesystem::path& checkpoint) {
   const StateDocument document =
@@ -59,11 +62,13 @@ StateDocument Trainer::restore(const std::filesystem::path& checkpoint) {
   return document;
 }
 
-// A run killed between writing its best checkpoint and linking it has no link, or that of an older one.
+// A run killed between writing its best checkpoint and linking it has no link, or that of an older
+// one.
 void Trainer::relink_best(const std::filesystem::path& checkpoint) {
   collectively(parts_.control, [&] {
     const bool here = parts_.control.rank() == 0 && checkpoint.parent_path() == parts_.checkpoints;
-    if (here && state_.best_metric && state_.best_step == state_.step) mark_best(parts_.checkpoints, state_.step);
+    if (here && state_.best_metric && state_.best_step == state_.step)
+      mark_best(parts_.checkpoints, state_.step);
   });
 }
 
@@ -103,9 +108,13 @@ EndEvent Trainer::run() {
 void Trainer::evaluate_if_due() {
   new_best_ = false;
   const bool last = state_.step >= length_.total_steps;
-  // Due in the step in which the next multiple of the period is reached; a period may be a fraction of a step.
-  const double period = parts_.config.train.eval_every_epochs * static_cast<double>(length_.steps_per_epoch);
-  const auto periods = [&](std::int64_t step) { return std::floor(static_cast<double>(step) / period + 1e-9); };
+  // Due in the step in which the next multiple of the period is reached; a period may be a fraction
+  // of a step.
+  const double period =
+      parts_.config.train.eval_every_epochs * static_cast<double>(length_.steps_per_epoch);
+  const auto periods = [&](std::int64_t step) {
+    return std::floor(static_cast<double>(step) / period + 1e-9);
+  };
   const bool due = last || (period > 0 && periods(state_.step) > periods(state_.step - 1));
   if (!due) return;
   if (parts_.data.validation != nullptr) {
@@ -114,7 +123,8 @@ void Trainer::evaluate_if_due() {
     parts_.observer.on_eval(event);
   }
   const bool test_now = parts_.data.validation == nullptr || last || out_of_patience();
-  if (parts_.data.test != nullptr && test_now) parts_.observer.on_eval(evaluate_on("test", parts_.data.test));
+  if (parts_.data.test != nullptr && test_now)
+    parts_.observer.on_eval(evaluate_on("test", parts_.data.test));
 }
 
 EvalEvent Trainer::evaluate_on(const std::string& split, std::shared_ptr<const Dataset> dataset) {
@@ -132,8 +142,8 @@ EvalEvent Trainer::evaluate_on(const std::string& split, std::shared_ptr<const D
 
 void Trainer::judge(EvalEvent& event) {
   const bool higher = parts_.task.metric_higher_is_better;
-  const bool better = !state_.best_metric ||
-                      (higher ? event.metric > *state_.best_metric : event.metric < *state_.best_metric);
+  const bool better = !state_.best_metric || (higher ? event.metric > *state_.best_metric
+                                                     : event.metric < *state_.best_metric);
   event.best = better && std::isfinite(event.metric);
   new_best_ = event.best;
   state_.evaluations_without_best = event.best ? 0 : state_.evaluations_without_best + 1;
@@ -143,7 +153,8 @@ void Trainer::judge(EvalEvent& event) {
 }
 
 bool Trainer::out_of_patience() const {
-  return parts_.config.train.patience > 0 && state_.evaluations_without_best >= parts_.config.train.patience;
+  return parts_.config.train.patience > 0 &&
+         state_.evaluations_without_best >= parts_.config.train.patience;
 }
 
 void Trainer::save_if_due(bool must) {

@@ -29,9 +29,9 @@ struct TrainerParts {
   const Task& task;
   InputFormat format;
   TrainerData data;
-  Observer& observer;                   // on ranks other than 0 one that does nothing
-  std::filesystem::path checkpoints;    // the folder; empty: none are written
-  std::string environment;              // JSON object text for checkpoints
+  Observer& observer;                    // on ranks other than 0 one that does nothing
+  std::filesystem::path checkpoints;     // the folder; empty: none are written
+  std::string environment;               // JSON object text for checkpoints
   std::function<bool()> stop_requested;  // asked once a step on every rank
 };
 
@@ -42,7 +42,8 @@ struct RunLength {
 RunLength run_length(const Config& config, std::int64_t train_samples);
 
 // The sampler options of training for one rank.
-SamplerOptions sampler_options(const Config& config, std::int64_t train_samples, const Communicator& communicator);
+SamplerOptions sampler_options(const Config& config, std::int64_t train_samples,
+                               const Communicator& communicator);
 
 class Trainer {
  public:
@@ -50,9 +51,10 @@ class Trainer {
 
   // Collective; before run(). Goes on from this checkpoint instead of step 0.
   StateDocument restore(const std::filesystem::path& checkpoint);
-  // Collective. Trains to the end, an early stop, or a request to stop; evaluates and saves on the way.
-  // SharedError for what all ranks decided together (not finite, a checkpoint that cannot be written); anything else
-  // concerns this rank alone, and the others wait for it: the caller has to end the job.
+  // Collective. Trains to the end, an early stop, or a request to stop; evaluates and saves on the
+  // way. SharedError for what all ranks decided together (not finite, a checkpoint that cannot be
+  // written); anything else concerns this rank alone, and the others wait for it: the caller has to
+  // end the job.
   EndEvent run();
 
   const TrainingState& state() const { return state_; }
@@ -72,7 +74,7 @@ class Trainer {
   RunLength length_;
   TrainingStep step_;
   TrainingState state_;
-  bool new_best_ = false;           // the last evaluation was the best so far
+  bool new_best_ = false;  // the last evaluation was the best so far
   std::int64_t saved_step_ = -1;
 };
 

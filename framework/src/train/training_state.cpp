@@ -13,7 +13,8 @@ std::string to_json(const StateDocument& document) {
   Json json;
   json["step"] = document.state.step;
   json["epoch"] = document.epoch;
-  json["best_metric"] = document.state.best_metric ? Json(*document.state.best_metric) : Json(nullptr);
+  json["best_metric"] =
+      document.state.best_metric ? Json(*document.state.best_metric) : Json(nullptr);
   json["best_step"] = document.state.best_step;
   json["evaluations_without_best"] = document.state.evaluations_without_best;
   json["world_size"] = document.world_size;
@@ -28,9 +29,11 @@ StateDocument parse_state(const std::string& text, const std::string& where) {
     StateDocument document;
     document.state.step = json.at("step").get<std::int64_t>();
     document.epoch = json.at("epoch").get<double>();
-    if (!json.at("best_metric").is_null()) document.state.best_metric = json.at("best_metric").get<double>();
+    if (!json.at("best_metric").is_null())
+      document.state.best_metric = json.at("best_metric").get<double>();
     document.state.best_step = json.at("best_step").get<std::int64_t>();
-    document.state.evaluations_without_best = json.at("evaluations_without_best").get<std::int64_t>();
+    document.state.evaluations_without_best =
+        json.at("evaluations_without_best").get<std::int64_t>();
     document.world_size = json.at("world_size").get<int>();
     document.environment = json.at("environment").dump();
     document.config = json.at("config").get<std::string>();

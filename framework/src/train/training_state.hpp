@@ -9,16 +9,16 @@
 namespace trireme {
 
 struct TrainingState {
-  std::int64_t step = 0;                     // steps done; the input's cursor, too (Note [One cursor])
-  std::optional<double> best_metric;         // on the validation split
+  std::int64_t step = 0;              // steps done; the input's cursor, too (Note [One cursor])
+  std::optional<double> best_metric;  // on the validation split
   std::int64_t best_step = 0;
   std::int64_t evaluations_without_best = 0;  // since then
 };
 
 // Note [One cursor]
-// Order, augmentation and dropout are pure functions of (seed, epoch, step, sample, layer), and rates are pure functions of
-// the step. So the number of steps done says everything about where a run stands, for any world size and any number of
-// loader threads; no generator state is saved.
+// Order, augmentation and dropout are pure functions of (seed, epoch, step, sample, layer), and
+// rates are pure functions of the step. So the number of steps done says everything about where a
+// run stands, for any world size and any number of loader threads; no generator state is saved.
 
 // The state text of a checkpoint: JSON, with what else a reader may want to know.
 struct StateDocument {

@@ -16,7 +16,8 @@ TEST(CommandLine, AConfigurationAloneMeansTrain) {
   ASSERT_FALSE(parsed.exit) << parsed.text;
   EXPECT_EQ(parsed.command_line.command, Command::kTrain);
   EXPECT_EQ(parsed.command_line.target, "a.yaml");
-  EXPECT_EQ(parsed.command_line.overrides, (std::vector<std::string>{"optimizer.lr=0.1", "data.mean=[0.5, 0.5]"}));
+  EXPECT_EQ(parsed.command_line.overrides,
+            (std::vector<std::string>{"optimizer.lr=0.1", "data.mean=[0.5, 0.5]"}));
 }
 
 TEST(CommandLine, OptionsMayComeBeforeTheConfiguration) {
@@ -40,7 +41,8 @@ TEST(CommandLine, HelpAndVersionEndWithSuccess) {
   const ParsedCommandLine version = parse({"--version"});
   EXPECT_EQ(version.exit, ExitCode::kOk);
   EXPECT_EQ(version.text, "version text\n");
-  for (const std::vector<const char*>& arguments : {std::vector<const char*>{"--help"}, {"eval", "--help"}}) {
+  for (const std::vector<const char*>& arguments :
+       {std::vector<const char*>{"--help"}, {"eval", "--help"}}) {
     const ParsedCommandLine help = parse(arguments);
     EXPECT_EQ(help.exit, ExitCode::kOk);
     EXPECT_NE(help.text.find("eval"), std::string::npos);

@@ -58,7 +58,8 @@ TEST(Estimate, CountsParametersMemoryAndSteps) {
   EXPECT_EQ(alone.frozen_parameters, 8 + 3);
   EXPECT_EQ(alone.memory_bytes, 4 * (2 * 72 + 11 + 2 * 72));
   EXPECT_EQ(alone.checkpoint_bytes, 4 * (72 + 11 + 2 * 72));
-  EXPECT_EQ(estimate(session, 2).memory_bytes, 4 * (2 * 72 + 11 + 72)) << "the optimizer's state is sharded";
+  EXPECT_EQ(estimate(session, 2).memory_bytes, 4 * (2 * 72 + 11 + 72))
+      << "the optimizer's state is sharded";
   EXPECT_EQ(alone.length.total_steps, 4 * 7);
 }
 

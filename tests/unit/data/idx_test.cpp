@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <mutex>
@@ -143,6 +144,15 @@ TEST(Idx, MissingFilesSayWhereItLooked) {
                                      HasSubstr(".gz"), HasSubstr("scripts/get_data")));
   dir.write("train-images-idx3-ubyte", images(1));
   EXPECT_THAT(load_error(dir), HasSubstr(dir.path() + "/train-labels-idx1-ubyte"));
+}
+
+TEST(Idx, APipeInAFilesPlaceIsRefusedAndNotWaitedFor) {
+  for (const char* ending : {"", ".gz"}) {
+    const DataDir dir;
+    const std::string path = dir.path() + "/train-images-idx3-ubyte" + ending;
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    EXPECT_THAT(load_error(at(dir)), HasSubstr("regular file")) << path;
+  }
 }
 
 TEST(Idx, WrongMagicNumberIsNamed) {

@@ -11,14 +11,18 @@ namespace {
 std::vector<PlanParameter> network() {
   std::vector<PlanParameter> parameters;
   for (int i = 0; i < 20; ++i) {
-    parameters.push_back({.name = "w" + std::to_string(i), .numel = 1000 + 7 * i, .dtype = DType::kF32, .group = i % 3});
+    parameters.push_back({.name = std::string("w") + std::to_string(i),
+                          .numel = 1000 + 7 * i,
+                          .dtype = DType::kF32,
+                          .group = i % 3});
   }
   return parameters;
 }
 
 TEST(BucketPlan, HoldsEveryParameterOnceWithoutOverlap) {
   const auto parameters = network();
-  const BucketPlan plan = make_bucket_plan(parameters, {.bucket_bytes = 16000, .edge_bucket_bytes = 5000}, 3);
+  const BucketPlan plan =
+      make_bucket_plan(parameters, {.bucket_bytes = 16000, .edge_bucket_bytes = 5000}, 3);
   std::multiset<int> seen;
   for (const PlanBucket& bucket : plan.buckets) {
     std::int64_t end = 0;
@@ -36,11 +40,13 @@ TEST(BucketPlan, HoldsEveryParameterOnceWithoutOverlap) {
 
 TEST(BucketPlan, KeepsLimitsAndSmallEdgesAndReverseOrder) {
   const auto parameters = network();
-  const BucketPlan plan = make_bucket_plan(parameters, {.bucket_bytes = 16000, .edge_bucket_bytes = 5000}, 2);
+  const BucketPlan plan =
+      make_bucket_plan(parameters, {.bucket_bytes = 16000, .edge_bucket_bytes = 5000}, 2);
   ASSERT_GE(plan.buckets.size(), 4u);
   const auto bytes = [&](const PlanBucket& bucket) {
     std::int64_t sum = 0;
-    for (const PlanItem& item : bucket.items) sum += 4 * parameters[static_cast<std::size_t>(item.parameter)].numel;
+    for (const PlanItem& item : bucket.items)
+      sum += 4 * parameters[static_cast<std::size_t>(item.parameter)].numel;
     return sum;
   };
   EXPECT_LE(bytes(plan.buckets.front()), 5000);
@@ -90,7 +96,12 @@ TEST(BucketPlan, ShardsCoverEachBucketInOrder) {
 TEST(BucketPlan, GivesWholeParametersToOneRankAndBalancesTheirCost) {
   std::vector<PlanParameter> parameters;
   for (int i = 0; i < 6; ++i) {
-    parameters.push_back({.name = "m" + std::to_string(i), .numel = 5000, .dtype = DType::kF32, .group = 0, .whole = true, .cost = 1.0 + i});
+    parameters.push_back({.name = std::string("m") + std::to_string(i),
+                          .numel = 5000,
+                          .dtype = DType::kF32,
+                          .group = 0,
+                          .whole = true,
+                          .cost = 1.0 + i});
   }
   const BucketPlan plan = make_bucket_plan(parameters, {}, 2);
   std::vector<double> load(2, 0);

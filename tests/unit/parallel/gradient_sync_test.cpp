@@ -13,18 +13,22 @@
 namespace trireme {
 namespace {
 
-// Three layers of 64 numbers, each in a bucket of its own; the loss is sum over layers of <w, x>, so the gradient is x.
+// Three layers of 64 numbers, each in a bucket of its own; the loss is sum over layers of <w, x>,
+// so the gradient is x.
 struct Layers {
   explicit Layers(Communicator& communicator) {
     std::vector<NamedTensor> named;
     std::vector<PlanParameter> plan;
     for (int i = 0; i < 3; ++i) {
-      weights.push_back(torch::full({64}, i + 1.0, torch::dtype(torch::kDouble).requires_grad(true)));
+      weights.push_back(
+          torch::full({64}, i + 1.0, torch::dtype(torch::kDouble).requires_grad(true)));
       named.push_back({"layer" + std::to_string(i), weights.back()});
       plan.push_back({.name = named.back().name, .numel = 64, .dtype = DType::kF64});
     }
     flat = std::make_unique<FlatParameters>(
-        named, make_bucket_plan(plan, {.bucket_bytes = 1, .edge_bucket_bytes = 1}, communicator.size()), communicator);
+        named,
+        make_bucket_plan(plan, {.bucket_bytes = 1, .edge_bucket_bytes = 1}, communicator.size()),
+        communicator);
     sync = std::make_unique<GradientSync>(*flat, communicator);
   }
 
@@ -39,7 +43,8 @@ struct Layers {
     const auto bucket = static_cast<std::size_t>(2 - i);
     const auto& offsets = flat->plan().buckets[bucket].shard_offsets;
     const auto rank = static_cast<std::size_t>(communicator.rank());
-    return flat->gradients(bucket).slice(0, static_cast<std::int64_t>(offsets[rank]), static_cast<std::int64_t>(offsets[rank + 1]));
+    return flat->gradients(bucket).slice(0, static_cast<std::int64_t>(offsets[rank]),
+                                         static_cast<std::int64_t>(offsets[rank + 1]));
   }
 
   std::vector<at::Tensor> weights;
@@ -51,9 +56,13 @@ bool all_are(const at::Tensor& tensor, double value) { return tensor.eq(value).a
 
 TEST(FlatParameters, KeepValuesAndMemoryFormat) {
   run_as_threads(1, [](Communicator& c) {
-    const at::Tensor w = torch::randn({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).set_requires_grad(true);
+    const at::Tensor w = torch::randn({4, 3, 2, 2})
+                             .contiguous(at::MemoryFormat::ChannelsLast)
+                             .set_requires_grad(true);
     const at::Tensor before = w.detach().clone();
-    FlatParameters flat({{"w", w}}, make_bucket_plan(std::vector<PlanParameter>{{.name = "w", .numel = 48}}, {}, 1), c);
+    FlatParameters flat(
+        {{"w", w}}, make_bucket_plan(std::vector<PlanParameter>{{.name = "w", .numel = 48}}, {}, 1),
+        c);
     EXPECT_TRUE(w.is_contiguous(at::MemoryFormat::ChannelsLast));
     EXPECT_TRUE(w.equal(before));
     flat.values(0).fill_(2);
@@ -73,7 +82,8 @@ TEST(GradientSync, SumsOverRanksInEachShard) {
         layers.loss(c.rank() + 1 + step).backward();
         layers.sync->finish_step();
         const double sum = ranks * (ranks + 1) / 2.0 + ranks * step;
-        for (int i = 0; i < 3; ++i) EXPECT_TRUE(all_are(layers.shard(i, c), sum)) << "layer " << i << " step " << step;
+        for (int i = 0; i < 3; ++i)
+          EXPECT_TRUE(all_are(layers.shard(i, c), sum)) << "layer " << i << " step " << step;
       }
     });
   }
@@ -88,7 +98,8 @@ TEST(GradientSync, AccumulatesMicroBatchesAndReducesOnce) {
         if (micro == 2) layers.sync->expect_last_backward();
         layers.loss(1).backward();
         if (micro < 2) {
-          for (std::size_t b = 0; b < 3; ++b) EXPECT_TRUE(all_are(layers.flat->gradients(b), micro + 1)) << "nothing was reduced yet";
+          for (std::size_t b = 0; b < 3; ++b)
+            EXPECT_TRUE(all_are(layers.flat->gradients(b), micro + 1)) << "nothing was reduced yet";
         }
       }
       layers.sync->finish_step();
@@ -122,7 +133,8 @@ TEST(GradientSync, TakesRanksThatUseDifferentLayersOrNone) {
       const bool odd = step % 2 == 1;
       if (c.rank() != 2 || !odd) {
         layers.sync->expect_last_backward();
-        layers.loss(1, c.rank() == 1 && odd ? std::vector<int>{0, 2} : std::vector<int>{0, 1, 2}).backward();
+        layers.loss(1, c.rank() == 1 && odd ? std::vector<int>{0, 2} : std::vector<int>{0, 1, 2})
+            .backward();
       }
       layers.sync->finish_step();
       EXPECT_TRUE(all_are(layers.shard(0, c), odd ? 2 : 3));
@@ -146,7 +158,8 @@ TEST(GradientSync, TakesALayerThatTheFirstStepDidNotUse) {
   });
 }
 
-// What a re-entrant checkpoint does: it runs a backward of its own inside backward, so the accumulator fires again.
+// What a re-entrant checkpoint does: it runs a backward of its own inside backward, so the
+// accumulator fires again.
 class FiresTwice : public torch::autograd::Function<FiresTwice> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& w) {

@@ -61,7 +61,9 @@ void expect_equal_losses(const std::string& yaml) {
   }
 }
 
-TEST(Equivalence, HoldsForAnMlpWithUnevenBatchesDropoutAugmentationAndClipping) { expect_equal_losses(kMlp); }
+TEST(Equivalence, HoldsForAnMlpWithUnevenBatchesDropoutAugmentationAndClipping) {
+  expect_equal_losses(kMlp);
+}
 
 TEST(Equivalence, HoldsForATransformerWithParameterGroups) {
   const TemporaryDirectory directory;
@@ -78,7 +80,8 @@ TEST(Equivalence, HoldsForAnyMicroBatch) {
   const TrainingRun whole = train(config_of(std::string(kMlp)));
   std::string yaml = kMlp;
   yaml.replace(yaml.find("micro_batch: 2"), 14, "micro_batch: 7");
-  EXPECT_LE(largest_difference(whole.losses, train(config_of(yaml), {.ranks = 2}).losses), kTolerance);
+  EXPECT_LE(largest_difference(whole.losses, train(config_of(yaml), {.ranks = 2}).losses),
+            kTolerance);
 }
 
 TEST(Equivalence, IsBitwiseFromRunToRunAtOneWorldSize) {
@@ -89,7 +92,8 @@ TEST(Equivalence, IsBitwiseFromRunToRunAtOneWorldSize) {
   EXPECT_TRUE(bitwise_equal(once.parameters, again.parameters));
 }
 
-// A buffer that backward reads, such as a table of positions; one that changes; and one of whole numbers.
+// A buffer that backward reads, such as a table of positions; one that changes; and one of whole
+// numbers.
 struct Buffered : Model {
   Buffered() {
     linear = register_module("linear", torch::nn::Linear(20, 3));
@@ -107,7 +111,9 @@ struct Buffered : Model {
 
 TEST(Equivalence, HoldsForAModelWithBuffers) {
   Registry registry = all_parts();
-  registry.add(ModelEntry{"buffered", "Buffers.", {}, [](const Options&, const DatasetSpec&) { return std::make_shared<Buffered>(); }});
+  registry.add(ModelEntry{"buffered", "Buffers.", {}, [](const Options&, const DatasetSpec&) {
+                            return std::make_shared<Buffered>();
+                          }});
   std::string yaml = kMuon;
   yaml.replace(yaml.find("name: mlp, hidden: [12, 8, 8]"), 29, "name: buffered");
   const Config config = config_of(yaml, registry);
@@ -116,7 +122,8 @@ TEST(Equivalence, HoldsForAModelWithBuffers) {
     const TrainingRun together = train(config, {.ranks = ranks}, registry);
     EXPECT_LE(largest_difference(alone.losses, together.losses), kTolerance) << ranks << " ranks";
     EXPECT_TRUE(alone.buffers[0].equal(together.buffers[0])) << "a constant stays what it is";
-    EXPECT_TRUE(alone.buffers[1].allclose(together.buffers[1], 0, 1e-9)) << "a mean over samples is one";
+    EXPECT_TRUE(alone.buffers[1].allclose(together.buffers[1], 0, 1e-9))
+        << "a mean over samples is one";
   }
 }
 
@@ -126,7 +133,8 @@ TEST(Equivalence, SeesACorruptedGradientOfOneRank) {
   const TrainingRun right = train(config, {.ranks = 3});
   const auto corrupt = [](Session& session, Communicator& world) {
     if (world.rank() != 1) return;
-    session.replica().trained.front().tensor.register_hook([](const at::Tensor& gradient) { return gradient * 1.001; });
+    session.replica().trained.front().tensor.register_hook(
+        [](const at::Tensor& gradient) { return gradient * 1.001; });
   };
   const TrainingRun wrong = train(config, {.ranks = 3, .before_run = corrupt});
   EXPECT_GT(largest_difference(right.losses, wrong.losses), 1e3 * kTolerance);
@@ -143,8 +151,11 @@ TEST(Equivalence, RefusesRanksWithOtherParametersBeforeTheFirstStep) {
     }
     torch::Tensor forward(const torch::Tensor& input) override { return input; }
   };
-  registry.add(ModelEntry{"swapped", "One of the ranks registers its layers in another order.", {},
-                          [&](const Options&, const DatasetSpec&) { return std::make_shared<Swapped>(made++ == 1); }});
+  registry.add(ModelEntry{
+      "swapped",
+      "One of the ranks registers its layers in another order.",
+      {},
+      [&](const Options&, const DatasetSpec&) { return std::make_shared<Swapped>(made++ == 1); }});
   std::string yaml = kMuon;
   yaml.replace(yaml.find("name: mlp, hidden: [12, 8, 8]"), 29, "name: swapped");
   try {
@@ -156,7 +167,8 @@ TEST(Equivalence, RefusesRanksWithOtherParametersBeforeTheFirstStep) {
   }
 }
 
-// The rule of the mean of rank means would weigh the one sample of rank 0 as much as the two of rank 1.
+// The rule of the mean of rank means would weigh the one sample of rank 0 as much as the two of
+// rank 1.
 TEST(Equivalence, WeighsSamplesNotRanks) {
   const char* const yaml = R"(
 model: {name: mlp, hidden: [5]}

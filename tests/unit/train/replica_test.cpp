@@ -19,7 +19,8 @@ const DatasetSpec kImages{.input_shape = {3, 8, 8}, .target_shape = {}, .num_cla
 Config config_with(const std::string& model, const std::string& more = "") {
   return config_of("model: {" + model + R"(}
 data: {name: synthetic, shape: [3, 8, 8], classes: 4}
-optimizer: {name: sgd, lr: 0.1)" + more + R"(}
+optimizer: {name: sgd, lr: 0.1)" +
+                   more + R"(}
 train: {epochs: 1, global_batch: 8}
 )");
 }
@@ -40,9 +41,12 @@ double deviation(const Replica& replica) { return weight(replica).detach().std()
 TEST(Replica, StartsFromTheNamedDistribution) {
   const std::string mlp = "name: mlp, hidden: [256]";
   const double fan_in = 192, fan_out = 256;
-  EXPECT_NEAR(deviation(replica_of(config_with(mlp))), 1 / std::sqrt(3 * fan_in), 5e-4) << "torch's own";
-  EXPECT_NEAR(deviation(replica_of(config_with(mlp + ", init: xavier_uniform"))), std::sqrt(2 / (fan_in + fan_out)), 5e-4);
-  EXPECT_NEAR(deviation(replica_of(config_with(mlp + ", init: kaiming_normal"))), std::sqrt(2 / fan_out), 1e-3);
+  EXPECT_NEAR(deviation(replica_of(config_with(mlp))), 1 / std::sqrt(3 * fan_in), 5e-4)
+      << "torch's own";
+  EXPECT_NEAR(deviation(replica_of(config_with(mlp + ", init: xavier_uniform"))),
+              std::sqrt(2 / (fan_in + fan_out)), 5e-4);
+  EXPECT_NEAR(deviation(replica_of(config_with(mlp + ", init: kaiming_normal"))),
+              std::sqrt(2 / fan_out), 1e-3);
   EXPECT_NEAR(deviation(replica_of(config_with(mlp + ", init: normal, init_std: 0.3"))), 0.3, 3e-3);
 }
 
@@ -69,7 +73,8 @@ TEST(Replica, HasThePrecisionAndMemoryFormatOfTheConfiguration) {
 }
 
 TEST(Replica, LeavesFrozenParametersOut) {
-  const Replica replica = replica_of(config_with("name: mlp, hidden: [256]", ", groups: [{match: \"*bias\", frozen: true}]"));
+  const Replica replica = replica_of(
+      config_with("name: mlp, hidden: [256]", ", groups: [{match: \"*bias\", frozen: true}]"));
   EXPECT_EQ(replica.frozen.size(), 2u);
   for (const NamedTensor& p : replica.frozen) EXPECT_FALSE(p.tensor.requires_grad());
   for (const NamedTensor& p : replica.trained) EXPECT_TRUE(p.name.ends_with("weight")) << p.name;
@@ -77,10 +82,13 @@ TEST(Replica, LeavesFrozenParametersOut) {
 }
 
 TEST(Replica, RefusesToTrainNothing) {
-  EXPECT_THROW(replica_of(config_with("name: mlp, hidden: [8]", ", groups: [{match: \"*\", frozen: true}]")), ConfigError);
+  EXPECT_THROW(
+      replica_of(config_with("name: mlp, hidden: [8]", ", groups: [{match: \"*\", frozen: true}]")),
+      ConfigError);
 }
 
-// A head that uses the embedding's weight, as language models do: registered under two names, one tensor.
+// A head that uses the embedding's weight, as language models do: registered under two names, one
+// tensor.
 struct Tied : Model {
   Tied() {
     const torch::Tensor shared = register_parameter("embedding", torch::randn({4, 192}));
@@ -94,7 +102,8 @@ struct Tied : Model {
 };
 
 TEST(Replica, TakesATiedParameterOnce) {
-  const ModelEntry entry{"tied", "", {}, [](const Options&, const DatasetSpec&) { return std::make_shared<Tied>(); }};
+  const ModelEntry entry{
+      "tied", "", {}, [](const Options&, const DatasetSpec&) { return std::make_shared<Tied>(); }};
   const Replica replica = make_replica(config_with("name: mlp"), entry, kImages);
   ASSERT_EQ(replica.trained.size(), 1u);
   EXPECT_EQ(replica.trained[0].name, "embedding");
@@ -102,15 +111,17 @@ TEST(Replica, TakesATiedParameterOnce) {
 
 TEST(Replica, TrainsATiedParameterAsOneRankWould) {
   Registry registry = all_parts();
-  registry.add(ModelEntry{"tied", "Two uses of one tensor.", {}, [](const Options&, const DatasetSpec&) {
-                            return std::make_shared<Tied>();
-                          }});
+  registry.add(
+      ModelEntry{"tied", "Two uses of one tensor.", {}, [](const Options&, const DatasetSpec&) {
+                   return std::make_shared<Tied>();
+                 }});
   const Config config = config_of(R"(
 model: {name: tied}
 data: {name: synthetic, samples: 40, shape: [3, 8, 8], classes: 4}
 optimizer: {name: sgd, lr: 0.0001}
 train: {max_steps: 8, global_batch: 8, precision: fp64}
-)", registry);
+)",
+                                  registry);
   const TrainingRun alone = train(config, {}, registry);
   EXPECT_NE(alone.losses.front(), alone.losses.back());
   EXPECT_LE(largest_difference(alone.losses, train(config, {.ranks = 3}, registry).losses), 1e-9);

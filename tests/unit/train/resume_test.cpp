@@ -10,14 +10,18 @@ namespace trireme::test {
 namespace {
 
 // Dropout, augmentation, BatchNorm statistics, momentum, an uneven last batch, epochs of 5 steps.
-std::string yaml(int workers, const std::string& precision = "fp32", const std::string& model = "convnet, width: 4") {
+std::string yaml(int workers, const std::string& precision = "fp32",
+                 const std::string& model = "convnet, width: 4") {
   return R"(
-model: {name: )" + model + R"(, dropout: 0.3}
+model: {name: )" +
+         model + R"(, dropout: 0.3}
 data: {name: synthetic, samples: 33, classes: 3, shape: [3, 8, 8], flip: alternate, crop_padding: 1, crop_fill: reflect,
-       workers: )" + std::to_string(workers) + R"(}
+       workers: )" +
+         std::to_string(workers) + R"(}
 optimizer: {name: adamw, lr: 0.01, weight_decay: 0.1}
 schedule: {name: one_cycle, warmup: 0}
-train: {epochs: 2.4, global_batch: 7, micro_batch: 2, precision: )" + precision + R"(}
+train: {epochs: 2.4, global_batch: 7, micro_batch: 2, precision: )" +
+         precision + R"(}
 checkpoint: {every_steps: 1, keep: 100}
 )";
 }
@@ -37,13 +41,15 @@ void expect_same(const TrainingRun& whole, const TrainingRun& resumed, std::int6
 TEST(Resume, IsBitwiseAtEveryStepForAnyNumberOfLoaderThreads) {
   for (const int ranks : {1, 2}) {
     const TemporaryDirectory directory;
-    const TrainingRun whole = train(config_of(yaml(1)), {.ranks = ranks, .checkpoints = directory.path() / "whole"});
+    const TrainingRun whole =
+        train(config_of(yaml(1)), {.ranks = ranks, .checkpoints = directory.path() / "whole"});
     ASSERT_EQ(whole.losses.size(), 12u);
     ASSERT_EQ(whole.checkpoints.size(), 12u);
     ASSERT_FALSE(whole.buffers.empty());
     for (std::int64_t k = 1; k < 12; ++k) {
-      const TrainingRun resumed = train(config_of(yaml(1 + static_cast<int>(k) % 3)),
-                                        {.ranks = ranks, .restore = whole.checkpoints[static_cast<std::size_t>(k - 1)].path});
+      const TrainingRun resumed = train(
+          config_of(yaml(1 + static_cast<int>(k) % 3)),
+          {.ranks = ranks, .restore = whole.checkpoints[static_cast<std::size_t>(k - 1)].path});
       expect_same(whole, resumed, k);
     }
   }
@@ -58,8 +64,10 @@ train: {max_steps: 8, global_batch: 8}
 checkpoint: {every_steps: 3, keep: 100}
 )";
   const TemporaryDirectory directory;
-  const TrainingRun whole = train(config_of(muon), {.ranks = 3, .checkpoints = directory.path() / "whole"});
-  expect_same(whole, train(config_of(muon), {.ranks = 3, .restore = whole.checkpoints.front().path}), 3);
+  const TrainingRun whole =
+      train(config_of(muon), {.ranks = 3, .checkpoints = directory.path() / "whole"});
+  expect_same(whole,
+              train(config_of(muon), {.ranks = 3, .restore = whole.checkpoints.front().path}), 3);
 }
 
 TEST(Resume, GoesOnAtOtherWorldSizesWithoutRepeatingOrLosingASample) {
@@ -73,8 +81,11 @@ TEST(Resume, GoesOnAtOtherWorldSizesWithoutRepeatingOrLosingASample) {
     const std::int64_t until = static_cast<std::int64_t>(losses.size()) + 3;
     const auto checkpoints = directory.path() / std::to_string(until);
     std::int64_t asked = static_cast<std::int64_t>(losses.size());
-    const TrainingRun run = train(part, {.ranks = ranks, .checkpoints = checkpoints, .restore = restore,
-                                         .stop_requested = [&](int rank) { return rank == 0 && ++asked >= until; }});
+    const TrainingRun run =
+        train(part, {.ranks = ranks,
+                     .checkpoints = checkpoints,
+                     .restore = restore,
+                     .stop_requested = [&](int rank) { return rank == 0 && ++asked >= until; }});
     losses.insert(losses.end(), run.losses.begin(), run.losses.end());
     ASSERT_EQ(static_cast<std::int64_t>(losses.size()), until);
     restore = run.checkpoints.back().path;
@@ -85,8 +96,11 @@ TEST(Resume, GoesOnAtOtherWorldSizesWithoutRepeatingOrLosingASample) {
 TEST(Resume, StopsOnAllRanksAtTheSameStepWithACheckpointOfIt) {
   const TemporaryDirectory directory;
   std::int64_t asked = 0;
-  const TrainingRun run = train(config_of(yaml(1)), {.ranks = 3, .checkpoints = directory.path() / "c",
-                                                     .stop_requested = [&](int rank) { return rank == 2 && ++asked == 4; }});
+  const TrainingRun run =
+      train(config_of(yaml(1)),
+            {.ranks = 3, .checkpoints = directory.path() / "c", .stop_requested = [&](int rank) {
+               return rank == 2 && ++asked == 4;
+             }});
   EXPECT_EQ(run.end.status, "stopped");
   EXPECT_EQ(run.end.steps, 4);
   EXPECT_EQ(run.checkpoints.back().step, 4);
@@ -94,9 +108,11 @@ TEST(Resume, StopsOnAllRanksAtTheSameStepWithACheckpointOfIt) {
 
 TEST(Resume, RefusesAnotherModelWithATableOfShapes) {
   const TemporaryDirectory directory;
-  const TrainingRun run = train(config_of(yaml(1, "fp32", "mlp, hidden: [9]")), {.checkpoints = directory.path() / "c"});
+  const TrainingRun run = train(config_of(yaml(1, "fp32", "mlp, hidden: [9]")),
+                                {.checkpoints = directory.path() / "c"});
   try {
-    train(config_of(yaml(1, "fp32", "mlp, hidden: [10]")), {.ranks = 2, .restore = run.checkpoints.back().path});
+    train(config_of(yaml(1, "fp32", "mlp, hidden: [10]")),
+          {.ranks = 2, .restore = run.checkpoints.back().path});
     FAIL() << "a checkpoint of another model was accepted";
   } catch (const Error& error) {
     const std::string text = error.what();

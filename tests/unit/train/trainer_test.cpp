@@ -55,9 +55,11 @@ TEST(Evaluation, AveragesTheSixViewsOfTheRecipe) {
   const at::Tensor image = torch::arange(16, torch::kDouble).view({1, 1, 4, 4});
   EXPECT_EQ(forward_views(model, image, "single").item<double>(), 0);
   EXPECT_EQ(forward_views(model, image, "mirror").item<double>(), 1.5);
-  // Reflect-padded by 1: the crop at (0, 0) starts with pixel (1, 1) = 5 and ends its row with (1, 2) = 6; the crop at
-  // (2, 2) starts with pixel (1, 1) = 5 and ends its row with (1, 2) = 6 reflected: columns 1, 2, 3, 2.
-  EXPECT_EQ(forward_views(model, image, "six").item<double>(), 0.5 * 1.5 + 0.25 * (5 + 6) / 2 + 0.25 * (5 + 6) / 2);
+  // Reflect-padded by 1: the crop at (0, 0) starts with pixel (1, 1) = 5 and ends its row with (1,
+  // 2) = 6; the crop at (2, 2) starts with pixel (1, 1) = 5 and ends its row with (1, 2) = 6
+  // reflected: columns 1, 2, 3, 2.
+  EXPECT_EQ(forward_views(model, image, "six").item<double>(),
+            0.5 * 1.5 + 0.25 * (5 + 6) / 2 + 0.25 * (5 + 6) / 2);
 }
 
 TEST(Trainer, KeepsTheBestCheckpointBesidesTheNewest) {
@@ -91,10 +93,13 @@ TEST(Trainer, StopsEarlyOnAllRanksWhenTheValidationSplitGetsNoBetter) {
 
 // A model that works until its nth forward in training, then yields NaN on one rank.
 struct Poisoned : Model {
-  Poisoned(int calls, bool bad) : calls_left(calls), is_bad(bad) { linear = register_module("linear", torch::nn::Linear(6, 3)); }
+  Poisoned(int calls, bool bad) : calls_left(calls), is_bad(bad) {
+    linear = register_module("linear", torch::nn::Linear(6, 3));
+  }
   torch::Tensor forward(const torch::Tensor& input) override {
     torch::Tensor output = linear(input.to(linear->weight.scalar_type()));
-    if (is_training() && is_bad && --calls_left == 0) output = output * std::numeric_limits<double>::quiet_NaN();
+    if (is_training() && is_bad && --calls_left == 0)
+      output = output * std::numeric_limits<double>::quiet_NaN();
     return output;
   }
   int calls_left;
@@ -106,9 +111,10 @@ TEST(Trainer, StopsAllRanksBeforeTheUpdateWhenALossIsNotFinite) {
   const TemporaryDirectory directory;
   Registry registry = all_parts();
   std::atomic<int> made = 0;
-  registry.add(ModelEntry{"poisoned", "NaN on one rank.", {}, [&](const Options&, const DatasetSpec&) {
-                            return std::make_shared<Poisoned>(4, made++ == 1);
-                          }});
+  registry.add(
+      ModelEntry{"poisoned", "NaN on one rank.", {}, [&](const Options&, const DatasetSpec&) {
+                   return std::make_shared<Poisoned>(4, made++ == 1);
+                 }});
   std::string yaml = kSmall;
   yaml.replace(yaml.find("name: mlp, hidden: [8]"), 22, "name: poisoned");
   Config config = config_of(yaml, registry);
