@@ -260,7 +260,9 @@ fs::path checkpoint_to_evaluate(const fs::path& target) {
   if (fs::exists(target / "manifest.json")) return target;
   const fs::path checkpoints = target / "checkpoints";
   if (fs::exists(checkpoints / "best")) return fs::canonical(checkpoints / "best");
-  if (const auto found = find_newest_good(checkpoints, warn)) return *found;
+  if (fs::is_directory(checkpoints)) {
+    if (const auto found = find_newest_good(checkpoints, warn)) return *found;
+  }
   throw CheckpointError(target.string() + " is no checkpoint and no run directory with one");
 }
 
