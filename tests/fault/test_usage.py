@@ -100,7 +100,7 @@ class WrongInput(TrainerTest):
         text = CONFIG.replace("seed: 3", "seed: many").replace("lr: 0.001", "lr: -1")
         self.config.write_text(text)
         done = self.call("validate", "small.yaml", code=2)
-        self.assert_error_once(done, "small.yaml:1:13: ", "small.yaml:5:29: ", "run.seed",
+        self.assert_error_once(done, "small.yaml:1:13: ", "small.yaml:5:30: ", "run.seed",
                                "optimizer.lr")
 
     def test_overrides_that_are_none(self) -> None:
