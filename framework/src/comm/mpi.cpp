@@ -106,7 +106,7 @@ std::string MpiEnvironment::library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version = {};
   int length = 0;
   check_mpi(MPI_Get_library_version(version.data(), &length), "MPI_Get_library_version");
-  return std::string(version.data(), static_cast<std::size_t>(length));
+  return version.data();  // Open MPI counts the terminating zero in length
 }
 
 MpiEnvironment::MpiEnvironment(const MpiOptions& options) : state_(std::make_unique<State>()) {
