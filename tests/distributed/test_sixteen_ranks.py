@@ -27,7 +27,8 @@ class SixteenRanks(TrainerTest):
             self.write_records(f"data_batch_{batch}.bin", 400)
         self.write_records("test_batch.bin", 100)
         done = self.call(CONFIGURATION, "run.dir=runs/cifar", "data.path=images",
-                         "data.any_length=true", "train.global_batch=400", "train.max_steps=2",
+                         "data.any_length=true", "train.global_batch=400",
+                         "train.micro_batch=25", "train.max_steps=2",
                          ranks=16)
         self.assertIn("16 ranks on 1 node, 1 thread a rank; cifar10 -> cifar_net", done.stdout)
         run = self.run_dir("cifar")

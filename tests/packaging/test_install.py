@@ -60,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         prefix = install_and_move(arguments.build_dir, work)
-        expect("Trireme" in run(prefix / "bin" / "trainer", "--version"),
+        expect("trireme 0.1" in run(prefix / "bin" / "trainer", "--version"),
                "the installed trainer does not say its version")
         trainer = build_example(arguments.example, prefix, arguments.launcher, work)
 
