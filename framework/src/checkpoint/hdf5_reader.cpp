@@ -116,7 +116,9 @@ void Hdf5Reader::collect(const std::string& group, int depth) {
   });
   if (!links.all_hard) throw CheckpointError(where + " holds a link; expected arrays and groups");
   for (const std::string& name : links.names) {
-    const std::string full = group.empty() ? name : group + "/" + name;
+    std::string full = group;
+    if (!full.empty()) full += '/';
+    full += name;
     if (full == kStateDataset) continue;
     const Hdf5Id object = hdf5_object("open", path_ + " object " + full, H5Oclose,
                                       [&] { return H5Oopen(id.get(), name.c_str(), H5P_DEFAULT); });

@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kFormatName = "trireme-checkpoint";
 
 std::string hash_file(const FileDescriptor& file, const fs::path& path) {
-  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  constexpr std::size_t kBlock = std::size_t{64} << 10;
   std::vector<std::byte> block(kBlock);
   ContentHash hash;
   while (true) {
