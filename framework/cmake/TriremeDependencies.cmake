@@ -3,7 +3,7 @@
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
 set(HDF5_PREFER_PARALLEL OFF)
-find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(HDF5 1.10.7 REQUIRED COMPONENTS C)  # H5Pset_file_locking
 find_package(yaml-cpp REQUIRED)
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 
 from trainer_runs import Run, TrainerTest, main, wait_until
 
@@ -19,12 +20,13 @@ class Kill(TrainerTest):
         super().setUp()
         self.overrides = (f"train.epochs={EPOCHS}", "train.eval_every_epochs=5")
 
-    def resume_and_compare(self, name: str, ranks: int) -> None:
-        self.call("resume", f"runs/{name}", "data.workers=3", ranks=ranks)
+    def resume_and_compare(self, name: str, ranks: int) -> subprocess.CompletedProcess[str]:
+        done = self.call("resume", f"runs/{name}", "data.workers=3", ranks=ranks)
         undisturbed = self.train("undisturbed", *self.overrides, ranks=ranks)
         self.assertEqual(undisturbed.last_step(), LAST_STEP)
         self.assert_same_run(self.run_dir(name), undisturbed)
         self.assertEqual(self.run_dir(name).state()["status"], "finished")
+        return done
 
     def killed(self, ranks: int, victim: int, step: int) -> None:
         with self.subTest(ranks=ranks, victim=victim, step=step):
@@ -63,10 +65,11 @@ class Kill(TrainerTest):
         self.finish(job, 137)
         leftovers = self.temporaries(run)
         self.assertEqual(len(leftovers), 1)
-        done = self.call("resume", "runs/killed", "--dry-run", ranks=2)
+        self.call("resume", "runs/killed", "--dry-run", ranks=2)
+        self.assertEqual(self.temporaries(run), leftovers, "a dry run changes nothing")
+        done = self.resume_and_compare("killed", 2)
         self.assertEqual(done.stderr.count(leftovers[0]), 1, done.stderr)
         self.assertEqual(self.temporaries(run), [])
-        self.resume_and_compare("killed", 2)
 
     def temporaries(self, run: Run) -> list[str]:
         return [path.name for path in run.checkpoints.glob(".tmp-*")]

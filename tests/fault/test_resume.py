@@ -54,6 +54,17 @@ class Resume(TrainerTest):
             self.assertEqual(event["samples"], other["samples"])
             self.assertAlmostEqual(event["loss"], other["loss"], delta=1e-4 * other["loss"])
 
+    def test_as_a_dry_run_may_look_at_a_run_that_is_training(self) -> None:
+        run = self.run_dir("run")
+        job = self.start(self.config, "run.dir=runs/run", "train.epochs=20")
+        self.wait_for_step(run, 10)
+        os.kill(job.process.pid, signal.SIGSTOP)
+        done = self.start("resume", "runs/run", "--dry-run").finish()
+        os.kill(job.process.pid, signal.SIGCONT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("parameters", done.stdout)
+        self.finish(job, 0)
+
     def test_of_a_finished_run_says_so_and_changes_nothing(self) -> None:
         run = self.train("run")
         before, curve = run.latest().stat().st_ino, run.curve()

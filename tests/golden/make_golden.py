@@ -37,6 +37,9 @@ Config = dict[str, dict[str, Any]]
 
 NORMALISE = {"mean": [0.4914, 0.4822, 0.4465], "std": [0.2470, 0.2435, 0.2616]}
 IMAGES = {"input_shape": [3, 32, 32], "num_classes": 10, **NORMALISE}
+# In float32 a ReLU or pooling near its kink may fall to either side, by instruction set and threads. These cases were
+# chosen so that none does in the first three steps: with 1 and 2 threads, with oneDNN and without, and with AVX-512, AVX2
+# and SSE4.1, PyTorch's float32 losses then lie within 4e-6 of float64's.
 CASES: dict[str, tuple[Config, dict[str, Any]]] = {
     "mlp": (
         {
@@ -50,7 +53,7 @@ CASES: dict[str, tuple[Config, dict[str, Any]]] = {
     "resnet18": (
         {
             "model": {"name": "resnet18", "stem": "cifar"},
-            "optimizer": {"name": "sgd", "lr": 0.005, "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4},
+            "optimizer": {"name": "sgd", "lr": 0.0005, "momentum": 0.9, "nesterov": True, "weight_decay": 5e-4},
             "schedule": {"name": "constant"},
             "train": {"max_steps": STEPS, "global_batch": 8},
         },
@@ -83,9 +86,9 @@ CASES: dict[str, tuple[Config, dict[str, Any]]] = {
             },
             "schedule": {"name": "linear", "unit": "epochs"},
             "loss": {"name": "cross_entropy", "reduction": "sum", "label_smoothing": 0.2},
-            "train": {"max_steps": STEPS, "global_batch": 16},
+            "train": {"max_steps": STEPS, "global_batch": 8},
         },
-        {**IMAGES, "num_samples": 128},
+        {**IMAGES, "num_samples": 64},
     ),
 }
 

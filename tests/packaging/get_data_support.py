@@ -20,6 +20,9 @@ RECORD = 1 + 3072
 ARCHIVE = "cifar-10-binary.tar.gz"
 FOLDER = "cifar-10-batches-bin"
 FILES = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
+TEXT = "tinyshakespeare.txt"
+TEXT_CONTENT = hashlib.shake_128(TEXT.encode()).digest(10 * RECORD)
+TEXT_MD5 = hashlib.md5(TEXT_CONTENT).hexdigest()
 
 # Runs the script with data sets of 10 records a file and without waiting between attempts.
 DRIVER = """
@@ -32,9 +35,10 @@ loader.exec_module(module)
 module.RETRY_SECONDS = 0
 module.TIMEOUT_SECONDS = float(sys.argv[4])
 sets = module.DATASETS
-sets["cifar10"] = dataclasses.replace(
-    sets["cifar10"], files=dict.fromkeys(sets["cifar10"].files, int(sys.argv[2])),
-    md5={"cifar-10-binary.tar.gz": sys.argv[3]})
+for name in ("cifar10", "tinyshakespeare"):
+    sets[name] = dataclasses.replace(
+        sets[name], files=dict.fromkeys(sets[name].files, int(sys.argv[2])),
+        md5=dict.fromkeys(sets[name].md5, sys.argv[3]))
 sizes = dict(zip(sets["mnist"].files, (100, 50, 40, 20)))
 for name in ("mnist", "fashion_mnist"):
     sets[name] = dataclasses.replace(sets[name], files=sizes, packaged=None)
@@ -58,6 +62,7 @@ class Server:
 
     def __init__(self, content: bytes, behaviours: list[str]) -> None:
         self.ranges: list[str | None] = []  # of each request
+        self.paths: list[str] = []
         self.stalled = threading.Event()  # half of the body is sent and no more will come
         self.release = threading.Event()
         outer = self
@@ -67,6 +72,7 @@ class Server:
                 behaviour = behaviours.pop(0) if behaviours else ""
                 wanted = self.headers.get("Range")
                 outer.ranges.append(wanted)
+                outer.paths.append(self.path)
                 begin = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
                 if behaviour in ("404", "500", "416"):
                     self.send_error(int(behaviour))
@@ -149,9 +155,16 @@ class Base(unittest.TestCase):
         left = sorted(path.name for path in self.dir.iterdir())
         self.assertEqual(left, [".get_data.lock", FOLDER])
 
+    def assert_whole_text(self, done: subprocess.CompletedProcess[str]) -> None:
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.dir / TEXT).read_bytes(), TEXT_CONTENT)
+        left = sorted(path.name for path in self.dir.iterdir())
+        self.assertEqual(left, [".get_data.lock", TEXT])
+
     def assert_fails(self, done: subprocess.CompletedProcess[str], code: int, *texts: str) -> None:
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertNotIn("Traceback", done.stderr)
         for text in texts:
             self.assertIn(text, done.stderr)
         self.assertFalse((self.dir / FOLDER).exists())
+        self.assertFalse((self.dir / TEXT).exists())

@@ -7,7 +7,7 @@ import resource
 import subprocess
 import unittest
 
-from get_data_support import ARCHIVE, FILES, FOLDER, Base
+from get_data_support import ARCHIVE, FILES, FOLDER, TEXT_CONTENT, TEXT_MD5, Base
 
 
 class Downloading(Base):
@@ -122,6 +122,26 @@ class Downloading(Base):
         self.assertEqual([process.returncode for process in both], [0, 0])
         self.assertEqual(said, ["ready", "there"])
         self.assertEqual(len(server.ranges), 1)
+
+    def test_a_text_becomes_one_file_and_the_second_time_nothing_is_done(self) -> None:
+        server = self.serve(["truncate"], TEXT_CONTENT)
+        self.assert_whole_text(
+            self.run_script("tinyshakespeare", "--url", server.url, md5=TEXT_MD5)
+        )
+        self.assertEqual(server.ranges, [None, f"bytes={len(TEXT_CONTENT) // 2}-"])
+        self.assertEqual(set(server.paths), {"/mirror/input.txt"})
+        again = self.run_script("tinyshakespeare", "--url", server.url)
+        self.assertIn("already there", again.stdout)
+        self.assertEqual(len(server.ranges), 2)
+
+    def test_url_may_name_the_text_itself(self) -> None:
+        url = f"{self.serve(content=TEXT_CONTENT).url}/input.txt"
+        self.assert_whole_text(self.run_script("tinyshakespeare", "--url", url, md5=TEXT_MD5))
+
+    def test_a_text_with_a_wrong_checksum_is_not_kept(self) -> None:
+        server = self.serve(content=TEXT_CONTENT[::-1])
+        done = self.run_script("tinyshakespeare", "--url", server.url, md5=TEXT_MD5)
+        self.assert_fails(done, 3, "input.txt", f"expected {TEXT_MD5}")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,19 @@ import subprocess
 import sys
 import tarfile
 import unittest
+from pathlib import Path
 
-from get_data_support import FILES, FOLDER, RECORD, SCRIPTS, Base, make_archive
+from get_data_support import (
+    FILES,
+    FOLDER,
+    RECORD,
+    SCRIPTS,
+    TEXT,
+    TEXT_CONTENT,
+    TEXT_MD5,
+    Base,
+    make_archive,
+)
 
 
 class LocalFiles(Base):
@@ -108,6 +119,34 @@ class LocalFiles(Base):
         self.assert_fails(
             self.run_script("fashion_mnist", "--from", str(source)), 3, "t10k-images", "damaged"
         )
+
+    def test_a_text_from_a_file_of_any_name_or_from_its_folder(self) -> None:
+        (self.root / "input.txt").write_bytes(TEXT_CONTENT)
+        self.assert_whole_text(self.text_from(self.root / "input.txt"))
+        there = self.dir
+        self.dir = self.root / "second"
+        self.assert_whole_text(self.text_from(there))
+
+    def test_another_text_is_refused(self) -> None:
+        path = self.root / "input.txt"
+        path.write_bytes(TEXT_CONTENT[:-1])
+        self.assert_fails(
+            self.text_from(path), 3, f"holds {10 * RECORD - 1} bytes, expected {10 * RECORD}"
+        )
+        path.write_bytes(TEXT_CONTENT[::-1])
+        self.assert_fails(self.text_from(path), 3, str(path), f"expected {TEXT_MD5}")
+        self.assert_fails(self.text_from(self.root), 3, f"no {TEXT}")
+
+    def test_a_text_that_is_not_whole_is_left_alone(self) -> None:
+        self.dir.mkdir()
+        (self.dir / TEXT).write_bytes(b"mine")
+        done = self.text_from(self.root)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("move it away", done.stderr)
+        self.assertEqual((self.dir / TEXT).read_bytes(), b"mine")
+
+    def text_from(self, source: Path) -> subprocess.CompletedProcess[str]:
+        return self.run_script("tinyshakespeare", "--from", str(source), md5=TEXT_MD5)
 
     def test_usage_errors(self) -> None:
         self.assert_fails(self.run_script("imagenet"), 2, "invalid choice")

@@ -115,6 +115,30 @@ struct TrainRequest {
   bool dry_run = false;
 };
 
+// Rank 0's part: the directory of a new run, and what every start writes.
+void prepare_directory(TrainRequest& request, const Session& session, int world_size,
+                       const Environment& environment) {
+  const bool fresh = !request.directory.has_value();
+  if (fresh) request.directory = RunDirectory::create(request.config.run.dir);
+  request.directory->require_space(estimate(session, world_size).checkpoint_bytes);
+  if (fresh) {
+    request.directory->write("config.yaml", dump_config(session.config()));
+    request.directory->write("config.orig.yaml", request.original_text);
+  }
+  request.directory->write("env.json", environment.json + "\n");
+}
+
+void restore(Trainer& trainer, const std::string& checkpoint, Launch& launch) {
+  if (checkpoint.empty()) return;
+  const StateDocument document = trainer.restore(checkpoint);
+  say(launch, "resumed from " + checkpoint + " (step " + std::to_string(document.state.step) +
+                  ", made by " + plural(static_cast<std::size_t>(document.world_size), "rank") +
+                  ")\n");
+  if (trainer.done() && !document.state.evaluation_pending)
+    say(launch,
+        "the run had finished already: nothing is left to train; a larger train.epochs goes on\n");
+}
+
 int train(TrainRequest request, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
   const Environment environment = start_up(launch, request.config);
@@ -123,16 +147,8 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     say(launch, to_text(estimate(session, world.size()), session, world.size()));
     return 0;
   }
-  const bool fresh = !request.directory.has_value();
   collectively(world, [&] {
-    if (world.rank() != 0) return;
-    if (fresh) request.directory = RunDirectory::create(request.config.run.dir);
-    request.directory->require_space(estimate(session, world.size()).checkpoint_bytes);
-    if (fresh) {
-      request.directory->write("config.yaml", dump_config(session.config()));
-      request.directory->write("config.orig.yaml", request.original_text);
-    }
-    request.directory->write("env.json", environment.json + "\n");
+    if (world.rank() == 0) prepare_directory(request, session, world.size(), environment);
   });
   const StopSignals signals;
   Sinks sinks(session.config(), world.rank() == 0 ? &*request.directory : nullptr,
@@ -142,20 +158,10 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
                             .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
                             .environment = environment.json,
                             .stop_requested = [&signals] { return signals.received() != 0; }});
-  if (!request.checkpoint.empty()) {
-    const StateDocument document = trainer.restore(request.checkpoint);
-    say(launch, "resumed from " + request.checkpoint + " (step " +
-                    std::to_string(document.state.step) + ", made by " +
-                    plural(static_cast<std::size_t>(document.world_size), "rank") + ")\n");
-    if (trainer.done())
-      say(launch,
-          "the run had finished already: nothing is left to train; a larger train.epochs goes "
-          "on\n");
-  }
+  restore(trainer, request.checkpoint, launch);
   // Not before the checkpoint was taken: a resume that fails must leave the run as it was.
   collectively(world, [&] {
-    if (world.rank() == 0 && !fresh)
-      request.directory->write("config.yaml", dump_config(session.config()));
+    if (world.rank() == 0) request.directory->write("config.yaml", dump_config(session.config()));
   });
   const int code = train_guarded(trainer, sinks, launch);
   const bool went_well =
@@ -167,15 +173,30 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   return code;
 }
 
-std::string newest_checkpoint(const RunDirectory& directory) {
-  const std::optional<fs::path> found = find_newest_good(directory.checkpoints(), warn);
-  return found ? found->string() : std::string();
+// What the run in `path` goes on from. It is locked from here on, but not for a dry run, which may
+// look at a run that is training.
+Source find_run(const fs::path& path, bool dry_run, std::optional<RunDirectory>& directory) {
+  RunDirectory::require_run(path);
+  if (!dry_run) directory = RunDirectory::open(path, warn);
+  const std::string config = (path / "config.yaml").string();
+  const std::optional<fs::path> found = find_newest_good(path / "checkpoints", warn);
+  return {.file = config,
+          .text = read_config_text(config),
+          .checkpoint = found ? found->string() : std::string()};
 }
 
-int resume_run(const CommandLine& line, const std::string& run_dir,
-               std::optional<RunDirectory> directory, Source source, const Registry& registry,
-               Launch& launch) {
+int command_resume(const CommandLine& line, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
+  const std::string& run_dir = line.target;
+  std::optional<RunDirectory> directory;
+  const Source source = from_rank_0(world, [&] {
+    Source found = find_run(run_dir, line.dry_run, directory);
+    if (found.checkpoint.empty()) {
+      throw CheckpointError(run_dir + " holds no checkpoint yet; start it again with `trainer " +
+                            found.file + " run.dir=" + run_dir + " --resume auto`");
+    }
+    return found;
+  });
   const Config before = read_config(source, {}, registry, world).config;
   Config after = read_config(source, line.overrides, registry, world).config;
   collectively(world, [&] {
@@ -194,21 +215,23 @@ int resume_run(const CommandLine& line, const std::string& run_dir,
                registry, launch);
 }
 
-int command_resume(const CommandLine& line, const Registry& registry, Launch& launch) {
-  std::optional<RunDirectory> directory;
-  const Source source = from_rank_0(launch.world(), [&]() -> Source {
-    directory = RunDirectory::open(line.target, warn);
-    const std::string checkpoint = newest_checkpoint(*directory);
-    if (checkpoint.empty()) {
-      throw CheckpointError(
-          line.target +
-          " holds no checkpoint yet; start again with `trainer CONFIG --resume auto`");
-    }
-    return {.file = (fs::path(line.target) / "config.yaml").string(),
-            .text = directory->read("config.yaml"),
-            .checkpoint = checkpoint};
+// --resume auto: where run.dir holds a run already, its directory and checkpoint.
+void take_up(TrainRequest& request, const CommandLine& line, const Registry& registry,
+             Communicator& world) {
+  const std::string& run_dir = request.config.run.dir;
+  const Source found = from_rank_0(world, [&]() -> Source {
+    if (!RunDirectory::holds_run(run_dir)) return {};
+    return find_run(run_dir, line.dry_run, request.directory);
   });
-  return resume_run(line, line.target, std::move(directory), source, registry, launch);
+  if (found.text.empty()) return;
+  collectively(world, [&] {
+    Config before = parse_config({.file = found.file, .text = found.text, .overrides = {}},
+                                 declared_options(registry))
+                        .config;
+    before.run.dir = run_dir;  // which may have been moved since
+    if (!line.allow_changes) require_resumable(before, request.config);
+  });
+  request.checkpoint = found.checkpoint;
 }
 
 int command_train(const CommandLine& line, const Registry& registry, Launch& launch) {
@@ -221,38 +244,13 @@ int command_train(const CommandLine& line, const Registry& registry, Launch& lau
     say(launch, dump_config(read.config, &read.origin));
     return 0;
   }
-  const std::string run_dir = read.config.run.dir;
-  if (line.resume_auto) {
-    std::optional<RunDirectory> directory;
-    const Source found = from_rank_0(world, [&]() -> Source {
-      if (!RunDirectory::holds_run(run_dir)) return {};
-      directory = RunDirectory::open(run_dir, warn);
-      return {.file = (fs::path(run_dir) / "config.yaml").string(),
-              .text = directory->read("config.yaml"),
-              .checkpoint = newest_checkpoint(*directory)};
-    });
-    if (!found.text.empty()) {
-      collectively(world, [&] {
-        Config before = parse_config({.file = found.file, .text = found.text, .overrides = {}},
-                                     declared_options(registry))
-                            .config;
-        before.run.dir = run_dir;  // which may have been moved since
-        if (!line.allow_changes) require_resumable(before, read.config);
-      });
-      return train({.config = read.config,
-                    .original_text = source.text,
-                    .directory = std::move(directory),
-                    .checkpoint = found.checkpoint,
-                    .dry_run = line.dry_run},
-                   registry, launch);
-    }
-  }
-  return train({.config = read.config,
-                .original_text = source.text,
-                .directory = std::nullopt,
-                .checkpoint = {},
-                .dry_run = line.dry_run},
-               registry, launch);
+  TrainRequest request{.config = read.config,
+                       .original_text = source.text,
+                       .directory = std::nullopt,
+                       .checkpoint = {},
+                       .dry_run = line.dry_run};
+  if (line.resume_auto) take_up(request, line, registry, world);
+  return train(std::move(request), registry, launch);
 }
 
 // A run directory means its best checkpoint, else its newest good one.

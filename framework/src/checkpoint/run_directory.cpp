@@ -60,11 +60,14 @@ RunDirectory RunDirectory::create(const fs::path& path) {
   return directory;
 }
 
+void RunDirectory::require_run(const fs::path& path) {
+  if (holds_run(path)) return;
+  throw CheckpointError(path.string() + " holds no run; expected the directory of one, with " +
+                        "config.yaml and checkpoints/");
+}
+
 RunDirectory RunDirectory::open(const fs::path& path, const Warn& warn) {
-  if (!holds_run(path)) {
-    throw CheckpointError(path.string() + " holds no run; expected the directory of one, with " +
-                          "config.yaml and checkpoints/");
-  }
+  require_run(path);
   RunDirectory directory(path);
   remove_leftovers(path, warn);
   remove_leftovers(directory.checkpoints(), warn);

@@ -20,6 +20,8 @@ class RunDirectory {
   // To go on with the run in `path`. Leftovers of killed processes, here and among the checkpoints,
   // are removed and named through warn.
   static RunDirectory open(const std::filesystem::path& path, const Warn& warn);
+  // Throws where holds_run says no. Takes no lock.
+  static void require_run(const std::filesystem::path& path);
   // Whether `path` is a directory with a configuration, state, metrics, log or checkpoint of a run.
   static bool holds_run(const std::filesystem::path& path);
 

@@ -93,9 +93,9 @@ class Checker {
 
   void check_parallel() {
     const ParallelConfig& parallel = config_.parallel;
-    demand(parallel.first_bucket_mb <= parallel.bucket_mb,
-           {"parallel.first_bucket_mb", "parallel.bucket_mb"},
-           number_text(parallel.first_bucket_mb) +
+    demand(parallel.edge_bucket_mb <= parallel.bucket_mb,
+           {"parallel.edge_bucket_mb", "parallel.bucket_mb"},
+           number_text(parallel.edge_bucket_mb) +
                " is out of range; expected at most parallel.bucket_mb (" +
                number_text(parallel.bucket_mb) + ")");
   }

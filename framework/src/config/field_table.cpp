@@ -304,7 +304,7 @@ Section parallel_section() {
       .fields = {field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
                        "Size limit of a gradient bucket, in 10^6 bytes.",
                        {.min = 0, .max = 1e5, .above_min = true, .synonyms = {"bucket_cap_mb"}}),
-                 field("first_bucket_mb", parallel, &ParallelConfig::first_bucket_mb,
+                 field("edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
                        "The same of the first and the last bucket to be reduced.",
                        {.min = 0, .max = 1e5, .above_min = true})}};
 }

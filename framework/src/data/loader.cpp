@@ -85,7 +85,6 @@ struct Loader::State {
   Sampler sampler;
   std::int64_t step, end_step;                     // the next step to open
   std::deque<std::vector<std::int64_t>> unopened;  // micro-batches left of the step before it
-  std::vector<HostBatch> spare;                    // recycled memory
   std::chrono::steady_clock::duration waited{};
 
   std::mutex mutex;  // guards slots and all in them but the rows that a worker has claimed
@@ -118,10 +117,6 @@ std::unique_ptr<Slot> Loader::State::open_slot() {
     ++step;
   }
   auto slot = std::make_unique<Slot>();
-  if (!spare.empty()) {
-    slot->batch = std::move(spare.back());
-    spare.pop_back();
-  }
   slot->epoch = (step - 1) / sampler.steps_per_epoch();
   slot->rows = unopened.front().size();
   prepare(slot->batch, std::move(unopened.front()), decoder);
@@ -172,7 +167,7 @@ void Loader::State::decode_claim(Slot& slot, std::unique_lock<std::mutex>& lock,
   }
 }
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, Settings settings,
+Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, const Settings& settings,
                std::int64_t first_step, std::int64_t end_step) {
   TRIREME_ASSERT(settings.workers >= 1 && settings.prefetch >= 1, "workers and prefetch are >= 1");
   TRIREME_ASSERT(0 <= first_step && first_step <= end_step, "steps ascend from 0");
@@ -202,12 +197,6 @@ HostBatch Loader::next() {
     std::rethrow_exception(slot->error);
   }
   return std::move(slot->batch);
-}
-
-void Loader::recycle(HostBatch batch) {
-  if (state_->spare.size() < state_->prefetch) {
-    state_->spare.push_back(std::move(batch));
-  }
 }
 
 double Loader::waited_ms() const {

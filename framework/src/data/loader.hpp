@@ -37,7 +37,7 @@ class Loader {
     std::int64_t prefetch = 2;  // >= 1
   };
   // ConfigError where the settings do not fit the data set (see Augmenter).
-  Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, Settings settings,
+  Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, const Settings& settings,
          std::int64_t first_step, std::int64_t end_step);
   ~Loader();  // stops the workers: waits for the few samples that they are decoding, not for whole
               // batches
@@ -47,9 +47,6 @@ class Loader {
   // Throws what decoding threw: DataError that names the sample, for the first bad row of the
   // micro-batch. That micro-batch is then lost, and the next call goes on with the one after it.
   HostBatch next();
-  // Gives a batch's memory back for later ones. Optional; it saves zeroing and page faults of some
-  // MB a step.
-  void recycle(HostBatch batch);
   // How long next() has waited so far.
   double waited_ms() const;
 

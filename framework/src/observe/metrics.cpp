@@ -51,19 +51,23 @@ double samples_per_s(const StepEvent& event) {
   return event.step_ms > 0 ? static_cast<double>(event.samples) / event.step_ms * kMsPerSecond : 0;
 }
 
-bool StepFilter::passes(const StepEvent& event) {
+MetricsFile::MetricsFile(const MetricsOptions& options)
+    : metric_(options.metric),
+      file_(options.path, options.warn),
+      every_steps_(options.every_steps) {}
+
+void MetricsFile::on_step(const StepEvent& event) {
+  left_out_.reset();
   if (event.step % every_steps_ == 0) {
-    left_out_.reset();
-    return true;
+    write_step(event);
+  } else {
+    left_out_ = event;
   }
-  left_out_ = event;
-  return false;
 }
 
-std::optional<StepEvent> StepFilter::take_left_out() { return std::exchange(left_out_, {}); }
-
-JsonlWriter::JsonlWriter(const MetricsOptions& options)
-    : metric_(options.metric), filter_(options.every_steps), file_(options.path, options.warn) {}
+void MetricsFile::write_left_out() {
+  if (const std::optional<StepEvent> last = std::exchange(left_out_, {})) write_step(*last);
+}
 
 void JsonlWriter::on_start(const StartEvent& event) {
   file_.start("", [&](std::string_view line) {
@@ -77,10 +81,6 @@ void JsonlWriter::on_start(const StartEvent& event) {
                         {"world_size", event.world_size},
                         {"parameters", event.parameters},
                         {"train_samples", event.train_samples}}));
-}
-
-void JsonlWriter::on_step(const StepEvent& event) {
-  if (filter_.passes(event)) write_step(event);
 }
 
 void JsonlWriter::write_step(const StepEvent& event) {
@@ -120,16 +120,13 @@ void JsonlWriter::on_checkpoint(const CheckpointEvent& event) {
 }
 
 void JsonlWriter::on_end(const EndEvent& event) {
-  if (const auto last = filter_.take_left_out()) write_step(*last);
+  write_left_out();
   file_.append(to_text({{"event", "end"},
                         {"status", event.status},
                         {"steps", event.steps},
                         {"seconds", event.seconds},
                         {"samples_per_s", event.samples_per_s}}));
 }
-
-CsvWriter::CsvWriter(const MetricsOptions& options)
-    : metric_(options.metric), filter_(options.every_steps), file_(options.path, options.warn) {}
 
 void CsvWriter::on_start(const StartEvent& event) {
   const std::string header = "step,epoch,loss," + metric_ +
@@ -139,10 +136,6 @@ void CsvWriter::on_start(const StartEvent& event) {
     const std::optional<std::int64_t> step = step_of_row(line);
     return step && *step <= event.step;
   });
-}
-
-void CsvWriter::on_step(const StepEvent& event) {
-  if (filter_.passes(event)) write_step(event);
 }
 
 void CsvWriter::write_step(const StepEvent& event) {
@@ -158,8 +151,6 @@ void CsvWriter::write_step(const StepEvent& event) {
   file_.append(row);
 }
 
-void CsvWriter::on_end(const EndEvent& /*event*/) {
-  if (const auto last = filter_.take_left_out()) write_step(*last);
-}
+void CsvWriter::on_end(const EndEvent& /*event*/) { write_left_out(); }
 
 }  // namespace trireme

@@ -27,13 +27,18 @@ struct MetricsOptions {
 // Samples a second of one step; 0 for a step without duration.
 double samples_per_s(const StepEvent& event);
 
-// Decides which steps are written.
-class StepFilter {
+// What both files have in common.
+class MetricsFile : public Observer {
  public:
-  explicit StepFilter(std::int64_t every_steps) : every_steps_(every_steps) {}
-  bool passes(const StepEvent& event);
-  // The last step, if it was left out.
-  std::optional<StepEvent> take_left_out();
+  void on_step(const StepEvent& event) final;
+
+ protected:
+  explicit MetricsFile(const MetricsOptions& options);
+  virtual void write_step(const StepEvent& event) = 0;
+  void write_left_out();  // the last step, if it was left out
+
+  std::string metric_;
+  LineFile file_;
 
  private:
   std::int64_t every_steps_;
@@ -42,37 +47,27 @@ class StepFilter {
 
 // One JSON object a line; "event" is start, step, eval, checkpoint or end. A number that is not
 // finite is null.
-class JsonlWriter : public Observer {
+class JsonlWriter : public MetricsFile {
  public:
-  explicit JsonlWriter(const MetricsOptions& options);
+  explicit JsonlWriter(const MetricsOptions& options) : MetricsFile(options) {}
   void on_start(const StartEvent& event) override;
-  void on_step(const StepEvent& event) override;
   void on_eval(const EvalEvent& event) override;
   void on_checkpoint(const CheckpointEvent& event) override;
   void on_end(const EndEvent& event) override;
 
  private:
-  void write_step(const StepEvent& event);
-
-  std::string metric_;
-  StepFilter filter_;
-  LineFile file_;
+  void write_step(const StepEvent& event) override;
 };
 
 // Steps only, one a row under one header. A number that is not finite is nan, inf or -inf.
-class CsvWriter : public Observer {
+class CsvWriter : public MetricsFile {
  public:
-  explicit CsvWriter(const MetricsOptions& options);
+  explicit CsvWriter(const MetricsOptions& options) : MetricsFile(options) {}
   void on_start(const StartEvent& event) override;
-  void on_step(const StepEvent& event) override;
   void on_end(const EndEvent& event) override;
 
  private:
-  void write_step(const StepEvent& event);
-
-  std::string metric_;
-  StepFilter filter_;
-  LineFile file_;
+  void write_step(const StepEvent& event) override;
 };
 
 }  // namespace trireme

@@ -44,6 +44,17 @@ EvaluationOptions evaluation_options(const Config& config, int world_size) {
           .prefetch = config.data.prefetch};
 }
 
+namespace {
+
+// Collective.
+bool any_rank(bool mine, Communicator& communicator) {
+  double count = mine ? 1 : 0;
+  communicator.all_reduce({&count, 1, DType::kF64}).wait();
+  return count > 0;
+}
+
+}  // namespace
+
 EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat& format,
                           std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options,
                           Communicator& communicator) {
@@ -61,8 +72,9 @@ EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat&
                 {.augment = plain, .workers = options.workers, .prefetch = options.prefetch}, 0,
                 sampler.steps_per_epoch());
   std::array<double, 3> sums{};  // loss, metric, samples
+  EvaluationResult result;
   replica.model->eval();
-  for (std::int64_t step = 0; step < sampler.steps_per_epoch(); ++step) {
+  for (std::int64_t step = 0; step < sampler.steps_per_epoch() && !result.stopped; ++step) {
     for (std::size_t m = 0; m < sampler.micro_batches(step).size(); ++m) {
       const TensorBatch batch = to_tensors(loader.next(), format);
       const at::Tensor output = forward_views(*replica.model, batch.input, options.views);
@@ -70,15 +82,17 @@ EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat&
       sums[1] += task.metric(output, batch.target).item<double>();
       sums[2] += static_cast<double>(batch.samples);
     }
+    if (options.stop_requested) result.stopped = any_rank(options.stop_requested(), communicator);
   }
   replica.model->train();
+  if (result.stopped) return result;
   communicator.all_reduce({sums.data(), sums.size(), DType::kF64}).wait();
   const double terms = sums[2] * static_cast<double>(format.spec.targets_per_sample());
-  return {
-      .loss = sums[0] / terms,
-      .metric = sums[1] / terms,
-      .samples = static_cast<std::int64_t>(sums[2]),
-      .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+  result.loss = sums[0] / terms;
+  result.metric = sums[1] / terms;
+  result.samples = static_cast<std::int64_t>(sums[2]);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
 }
 
 }  // namespace trireme

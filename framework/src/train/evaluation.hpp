@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,7 @@ struct EvaluationResult {
   double loss = 0, metric = 0;  // means over all terms
   std::int64_t samples = 0;
   double seconds = 0;
+  bool stopped = false;  // on request, before the end: the other fields mean nothing
 };
 
 struct EvaluationOptions {
@@ -20,6 +22,8 @@ struct EvaluationOptions {
   std::string views = "single";  // single | mirror | six, of train.eval_views
   std::int64_t workers = 1;
   std::int64_t prefetch = 2;
+  // Asked after every batch on every rank; all stop where one is asked to. Empty: nobody asks.
+  std::function<bool()> stop_requested = {};
 };
 
 // What the configuration says.

@@ -26,7 +26,7 @@ BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config,
   const std::vector<PlanParameter> parameters = replica.plan_parameters();
   const PlanLimits limits{.bucket_bytes = static_cast<std::size_t>(config.bucket_mb * 1e6),
                           .edge_bucket_bytes = static_cast<std::size_t>(
-                              std::min(config.first_bucket_mb, config.bucket_mb) * 1e6)};
+                              std::min(config.edge_bucket_mb, config.bucket_mb) * 1e6)};
   BucketPlan plan = make_bucket_plan(parameters, limits, communicator.size());
   require_equal(communicator, "the bucket plan", describe(plan, parameters));
   return plan;

@@ -85,19 +85,22 @@ EndEvent Trainer::run() {
                  .workers = parts_.config.data.workers,
                  .prefetch = parts_.config.data.prefetch},
                 state_.step, std::max(state_.step, length_.total_steps));
-  EndEvent end{.status = "finished"};
   double samples = 0, step_ms = 0;
-  while (!done() && end.status == "finished") {
+  bool stopped = false;
+  if (state_.evaluation_pending) {
+    stopped = !evaluate_if_due();
+    if (!stopped) save();
+  }
+  while (!done() && !stopped) {
     const StepOutcome outcome = step_.run(state_.step, loader, parts_.stop_requested());
     state_.step = outcome.event.step;
     samples += static_cast<double>(outcome.event.samples);
     step_ms += outcome.event.step_ms;
     parts_.observer.on_step(outcome.event);
-    evaluate_if_due();
-    if (outcome.stop && !done()) end.status = "stopped";
-    save_if_due(end.status == "stopped" || done());
+    stopped = !evaluate_if_due() || (outcome.stop && !done());
+    save_if_due(stopped || done());
   }
-  if (end.status == "finished" && out_of_patience()) end.status = "early_stop";
+  EndEvent end{.status = stopped ? "stopped" : out_of_patience() ? "early_stop" : "finished"};
   end.steps = state_.step;
   end.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   end.samples_per_s = step_ms > 0 ? 1e3 * samples / step_ms : 0;
@@ -105,39 +108,61 @@ EndEvent Trainer::run() {
   return end;
 }
 
-void Trainer::evaluate_if_due() {
-  new_best_ = false;
-  const bool last = state_.step >= length_.total_steps;
-  // Due in the step in which the next multiple of the period is reached; a period may be a fraction
-  // of a step.
+// Due in the step in which the next multiple of the period is reached; a period may be a fraction
+// of a step.
+bool Trainer::evaluation_due() const {
+  if (state_.step >= length_.total_steps) return true;
   const double period =
       parts_.config.train.eval_every_epochs * static_cast<double>(length_.steps_per_epoch);
   const auto periods = [&](std::int64_t step) {
     return std::floor(static_cast<double>(step) / period + 1e-9);
   };
-  const bool due = last || (period > 0 && periods(state_.step) > periods(state_.step - 1));
-  if (!due) return;
-  if (parts_.data.validation != nullptr) {
-    EvalEvent event = evaluate_on("validation", parts_.data.validation);
-    judge(event);
-    parts_.observer.on_eval(event);
-  }
-  const bool test_now = parts_.data.validation == nullptr || last || out_of_patience();
-  if (parts_.data.test != nullptr && test_now)
-    parts_.observer.on_eval(evaluate_on("test", parts_.data.test));
+  return period > 0 && periods(state_.step) > periods(state_.step - 1);
 }
 
-EvalEvent Trainer::evaluate_on(const std::string& split, std::shared_ptr<const Dataset> dataset) {
-  const EvaluationResult result =
-      evaluate(parts_.replica, parts_.task, parts_.format, std::move(dataset),
-               evaluation_options(parts_.config, parts_.control.size()), parts_.control);
-  return {.step = state_.step,
-          .epoch = static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch),
-          .split = split,
-          .loss = result.loss,
-          .metric = result.metric,
-          .samples = result.samples,
-          .seconds = result.seconds};
+bool Trainer::evaluate_if_due() {
+  new_best_ = false;
+  TrainingState before = state_;
+  state_.evaluation_pending = false;
+  if (!evaluation_due()) return true;
+  std::vector<EvalEvent> events;
+  const auto run = [&](const char* split, const std::shared_ptr<const Dataset>& dataset) {
+    const std::optional<EvalEvent> event = evaluate_on(split, dataset);
+    if (event) events.push_back(*event);
+    return event.has_value();
+  };
+  bool complete = true;
+  if (parts_.data.validation != nullptr) {
+    complete = run("validation", parts_.data.validation);
+    if (complete) judge(events.back());
+  }
+  const bool test_now = parts_.data.validation == nullptr || done();
+  if (complete && parts_.data.test != nullptr && test_now) complete = run("test", parts_.data.test);
+  if (!complete) {
+    before.evaluation_pending = true;
+    state_ = before;
+    new_best_ = false;
+    return false;
+  }
+  for (const EvalEvent& event : events) parts_.observer.on_eval(event);
+  return true;
+}
+
+std::optional<EvalEvent> Trainer::evaluate_on(const std::string& split,
+                                              std::shared_ptr<const Dataset> dataset) {
+  EvaluationOptions options = evaluation_options(parts_.config, parts_.control.size());
+  options.stop_requested = parts_.stop_requested;
+  const EvaluationResult result = evaluate(parts_.replica, parts_.task, parts_.format,
+                                           std::move(dataset), options, parts_.control);
+  if (result.stopped) return std::nullopt;
+  return EvalEvent{
+      .step = state_.step,
+      .epoch = static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch),
+      .split = split,
+      .loss = result.loss,
+      .metric = result.metric,
+      .samples = result.samples,
+      .seconds = result.seconds};
 }
 
 void Trainer::judge(EvalEvent& event) {
@@ -160,7 +185,11 @@ bool Trainer::out_of_patience() const {
 void Trainer::save_if_due(bool must) {
   const std::int64_t every = parts_.config.checkpoint.every_steps;
   const bool due = must || new_best_ || (every > 0 && state_.step % every == 0);
-  if (!due || parts_.checkpoints.empty() || saved_step_ == state_.step) return;
+  if (due && saved_step_ != state_.step) save();
+}
+
+void Trainer::save() {
+  if (parts_.checkpoints.empty()) return;
   const StateDocument document{
       .state = state_,
       .epoch = static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch),

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "train/evaluation.hpp"
 #include "train/snapshot.hpp"
@@ -32,7 +34,7 @@ struct TrainerParts {
   Observer& observer;                    // on ranks other than 0 one that does nothing
   std::filesystem::path checkpoints;     // the folder; empty: none are written
   std::string environment;               // JSON object text for checkpoints
-  std::function<bool()> stop_requested;  // asked once a step on every rank
+  std::function<bool()> stop_requested;  // asked each step and evaluation batch on every rank
 };
 
 // How long a run is. ConfigError where it has no step.
@@ -63,10 +65,13 @@ class Trainer {
 
  private:
   void relink_best(const std::filesystem::path& checkpoint);
-  void evaluate_if_due();
-  EvalEvent evaluate_on(const std::string& split, std::shared_ptr<const Dataset> dataset);
+  bool evaluate_if_due();  // false: cut off by a request to stop, and nothing has changed
+  bool evaluation_due() const;
+  std::optional<EvalEvent> evaluate_on(const std::string& split,
+                                       std::shared_ptr<const Dataset> dataset);
   void judge(EvalEvent& event);
   void save_if_due(bool must);
+  void save();
   bool out_of_patience() const;
 
   TrainerParts parts_;

@@ -17,6 +17,7 @@ std::string to_json(const StateDocument& document) {
       document.state.best_metric ? Json(*document.state.best_metric) : Json(nullptr);
   json["best_step"] = document.state.best_step;
   json["evaluations_without_best"] = document.state.evaluations_without_best;
+  json["evaluation_pending"] = document.state.evaluation_pending;
   json["world_size"] = document.world_size;
   json["environment"] = Json::parse(document.environment);
   json["config"] = document.config;
@@ -34,6 +35,7 @@ StateDocument parse_state(const std::string& text, const std::string& where) {
     document.state.best_step = json.at("best_step").get<std::int64_t>();
     document.state.evaluations_without_best =
         json.at("evaluations_without_best").get<std::int64_t>();
+    document.state.evaluation_pending = json.at("evaluation_pending").get<bool>();
     document.world_size = json.at("world_size").get<int>();
     document.environment = json.at("environment").dump();
     document.config = json.at("config").get<std::string>();

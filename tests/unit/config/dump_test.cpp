@@ -106,7 +106,7 @@ Config random_config(std::uint64_t seed) {
   config.schedule.duration = 0;
   config.train.micro_batch = 0;
   config.train.patience = 0;
-  config.parallel.first_bucket_mb = config.parallel.bucket_mb / 3;
+  config.parallel.edge_bucket_mb = config.parallel.bucket_mb / 3;
   return config;
 }
 

@@ -302,7 +302,7 @@ constexpr BadConfig kTogether[] = {
      "",
      "",
      {"parallel.bucket_mb=0.5"},
-     "command line: parallel.first_bucket_mb: 1 is out of range; expected at most "
+     "command line: parallel.edge_bucket_mb: 1 is out of range; expected at most "
      "parallel.bucket_mb (0.5)"},
     {"MeanAndStd",
      "",

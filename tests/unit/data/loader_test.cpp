@@ -33,7 +33,7 @@ Loader make_loader(std::shared_ptr<const Dataset> dataset, const Loader::Setting
   return Loader(std::move(dataset), sampler, settings, 0, end_step);
 }
 
-Recording load(std::int64_t workers, std::int64_t prefetch, bool recycle = false) {
+Recording load(std::int64_t workers, std::int64_t prefetch) {
   Loader loader = make_loader(std::make_shared<CountingImages>(50),
                               {.augment = kAugment, .workers = workers, .prefetch = prefetch}, 6);
   Recording run;
@@ -43,9 +43,6 @@ Recording load(std::int64_t workers, std::int64_t prefetch, bool recycle = false
     run.ids.push_back(batch.sample_ids);
     run.inputs.push_back(batch.input);
     run.targets.push_back(batch.target);
-    if (recycle) {
-      loader.recycle(std::move(batch));
-    }
   }
   EXPECT_THROW(loader.next(), InternalError);
   return run;
@@ -59,8 +56,6 @@ TEST(Loader, GivesTheSameForAnyNumberOfWorkersAndAnyLookAhead) {
     }
   }
 }
-
-TEST(Loader, RecycledMemoryChangesNothing) { EXPECT_EQ(load(2, 2, true), load(1, 1)); }
 
 TEST(Loader, GivesWhatSamplerAndAugmenterSay) {
   const CountingImages images(50);

@@ -78,6 +78,7 @@ TEST(Resume, GoesOnAtOtherWorldSizesWithoutRepeatingOrLosingASample) {
   std::filesystem::path restore;
   for (const int ranks : {4, 2, 3, 1}) {
     Config part = config_of(yaml(1, "fp64", model));
+    part.train.eval_every_epochs = 0;  // so that only steps ask whether to stop
     const std::int64_t until = static_cast<std::int64_t>(losses.size()) + 3;
     const auto checkpoints = directory.path() / std::to_string(until);
     std::int64_t asked = static_cast<std::int64_t>(losses.size());
@@ -104,6 +105,48 @@ TEST(Resume, StopsOnAllRanksAtTheSameStepWithACheckpointOfIt) {
   EXPECT_EQ(run.end.status, "stopped");
   EXPECT_EQ(run.end.steps, 4);
   EXPECT_EQ(run.checkpoints.back().step, 4);
+}
+
+// The moments: each step, each batch of each evaluation, on one rank of two.
+TEST(Resume, AStopAtAnyMomentChangesNothing) {
+  const Config config = config_of(R"(
+model: {name: mlp, hidden: [8]}
+data: {name: synthetic, samples: 50, classes: 3, shape: [6], validation_fraction: 0.2}
+optimizer: {name: adam, lr: 0.01}
+train: {epochs: 2, global_batch: 8}
+)");
+  const TrainingRun whole = train(config, {.ranks = 2});
+  int moment = 0;
+  for (;; ++moment) {
+    const TemporaryDirectory directory;
+    const auto checkpoints = directory.path() / "c";
+    int asked = 0;
+    const TrainingRun stopped =
+        train(config, {.ranks = 2, .checkpoints = checkpoints, .stop_requested = [&](int rank) {
+                         return rank == 1 && asked++ >= moment;
+                       }});
+    if (stopped.end.status == "finished") break;
+    ASSERT_EQ(stopped.end.status, "stopped");
+    const TrainingRun resumed =
+        train(config, {.ranks = 2, .checkpoints = checkpoints, .restore = checkpoints / "latest"});
+    EXPECT_EQ(resumed.end.status, "finished");
+    EXPECT_TRUE(bitwise_equal(whole.parameters, resumed.parameters)) << moment;
+    std::vector<EvalEvent> evaluations = stopped.evaluations;
+    evaluations.insert(evaluations.end(), resumed.evaluations.begin(), resumed.evaluations.end());
+    ASSERT_EQ(evaluations.size(), whole.evaluations.size()) << moment;
+    for (std::size_t i = 0; i < evaluations.size(); ++i) {
+      EXPECT_EQ(evaluations[i].step, whole.evaluations[i].step) << moment;
+      EXPECT_EQ(evaluations[i].split, whole.evaluations[i].split) << moment;
+      EXPECT_EQ(evaluations[i].loss, whole.evaluations[i].loss) << moment;
+      EXPECT_EQ(evaluations[i].best, whole.evaluations[i].best) << moment;
+    }
+    EXPECT_EQ(resumed.state.best_step, whole.state.best_step) << moment;
+    EXPECT_FALSE(resumed.state.evaluation_pending);
+    EXPECT_EQ(std::filesystem::read_symlink(checkpoints / "best"),
+              whole.state.best_step == 5 ? "step-00000005" : "step-00000010");
+  }
+  // 10 steps; twice 2 batches of the validation split, at the end 7 of the test split.
+  EXPECT_EQ(moment, 10 + 2 * 2 + 7);
 }
 
 TEST(Resume, RefusesAnotherModelWithATableOfShapes) {

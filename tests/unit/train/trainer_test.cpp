@@ -62,6 +62,48 @@ TEST(Evaluation, AveragesTheSixViewsOfTheRecipe) {
             0.5 * 1.5 + 0.25 * (5 + 6) / 2 + 0.25 * (5 + 6) / 2);
 }
 
+// Notes the sizes of the batches that it sees in evaluation.
+struct Watching : Model {
+  explicit Watching(std::vector<std::int64_t>& sizes) : sizes_seen(sizes) {
+    linear = register_module("linear", torch::nn::Linear(3 * 4 * 4, 3));
+  }
+  torch::Tensor forward(const torch::Tensor& input) override {
+    if (!is_training()) sizes_seen.push_back(input.size(0));
+    return linear(input.flatten(1));
+  }
+  std::vector<std::int64_t>& sizes_seen;
+  torch::nn::Linear linear{nullptr};
+};
+
+TEST(Evaluation, TakesBatchesAndViewsAsConfigured) {
+  std::vector<std::int64_t> sizes;
+  Registry registry = all_parts();
+  registry.add(
+      ModelEntry{"watching", "Notes what it sees.", {}, [&](const Options&, const DatasetSpec&) {
+                   return std::make_shared<Watching>(sizes);
+                 }});
+  const Config config = config_of(R"(
+model: {name: watching}
+data: {name: synthetic, samples: 10, classes: 3, shape: [3, 4, 4]}
+optimizer: {name: sgd, lr: 0.1}
+train: {max_steps: 1, global_batch: 5, eval_batch: 4, eval_views: six}
+)",
+                                  registry);
+  const auto forget_trials = [&](Session&, Communicator&) { sizes.clear(); };
+  train(config, {.before_run = forget_trials}, registry);
+  std::vector<std::int64_t> expected(12, 4);  // two batches of 4, each seen in six views
+  expected.insert(expected.end(), 6, 2);
+  EXPECT_EQ(sizes, expected);
+}
+
+TEST(Trainer, DropsTheLastBatchOfAnEpochWhereAsked) {
+  Config config = config_of(kSmall);
+  config.data.validation_fraction = 0;  // 50 samples, batches of 8
+  EXPECT_EQ(train(config).losses.size(), 4u * 7);
+  config.data.drop_last = true;
+  EXPECT_EQ(train(config).losses.size(), 4u * 6);
+}
+
 TEST(Trainer, KeepsTheBestCheckpointBesidesTheNewest) {
   const TemporaryDirectory directory;
   Config config = config_of(kSmall);
