@@ -28,6 +28,22 @@ class Resume(TrainerTest):
         steps = [e for e in run.curve() if "split" not in e]
         self.assertEqual(steps, [e for e in undisturbed.curve() if "split" not in e])
 
+    def test_with_less_than_it_has_done_is_refused(self) -> None:
+        run = self.train("run")
+        config = (run.path / "config.yaml").read_text()
+        for change in ("train.epochs=3", "train.max_steps=5"):
+            self.assert_error_once(
+                self.call("resume", "runs/run", change, ranks=2, code=2), "has done 36 steps"
+            )
+        self.assertEqual((run.path / "config.yaml").read_text(), config)
+
+    def test_with_another_length_warns_that_the_schedule_changes(self) -> None:
+        self.train("run")
+        self.assertIn("schedule.duration", self.call("resume", "runs/run", "train.epochs=5").stderr)
+        self.train("fixed", "schedule.duration=4")
+        done = self.call("resume", "runs/fixed", "train.epochs=5")
+        self.assertNotIn("schedule.duration", done.stderr)
+
     def test_with_another_rate_is_refused_unless_allowed(self) -> None:
         run = self.train("run")
         before = run.latest()
@@ -151,6 +167,13 @@ class ResumeAuto(TrainerTest):
         self.assertIn("resumed from runs/run/checkpoints/step-00000020", done.stdout)
         steps = [e for e in run.curve() if "split" not in e]
         self.assertEqual(steps, [e for e in undisturbed.curve() if "split" not in e])
+
+    def test_never_starts_over_in_a_run_whose_configuration_was_lost(self) -> None:
+        run = self.train("run")
+        steps = run.steps()
+        (run.path / "config.yaml").write_text("")
+        self.assert_error_once(self.call(*self.command, code=2), "config.yaml", "empty")
+        self.assertEqual((run.steps(), run.last_step()), (steps, 36))
 
     def test_refuses_a_configuration_that_has_changed(self) -> None:
         self.train("run")

@@ -47,6 +47,24 @@ class Signals(TrainerTest):
     def test_sigusr1_to_mpirun(self) -> None:
         self.stop_and_resume(signal.SIGUSR1, 2)
 
+    def test_in_an_evaluation_it_is_cut_off_and_repeated(self) -> None:
+        """The evaluation after the last step takes seconds; the signal comes in it."""
+        long = ("train.epochs=0", "train.max_steps=3", "data.samples=12000", "train.eval_batch=1")
+        run = self.run_dir("stopped")
+        job = self.start(self.config, "run.dir=runs/stopped", *long, ranks=2)
+        self.wait_for_step(run, 3)
+        os.kill(job.rank(1), signal.SIGTERM)
+        self.finish(job, 75)
+        self.assertEqual(run.state()["status"], "stopped")
+        self.assertEqual(run.events("eval"), [])
+        self.assertEqual(run.latest().name, "step-00000003")
+        done = self.call("resume", "runs/stopped", ranks=2)
+        self.assertNotIn("finished already", done.stdout)
+        self.assertEqual([e["split"] for e in run.events("eval")], ["validation", "test"])
+        self.assertEqual((run.checkpoints / "best").resolve(), run.latest())
+        self.assertEqual(run.state()["status"], "finished")
+        self.assertIn("finished already", self.call("resume", "runs/stopped", ranks=2).stdout)
+
     def test_a_second_sigint_ends_at_once(self) -> None:
         """The first one comes in a step of seconds, the second as soon as the first was taken."""
         run = self.run_dir("long_step")

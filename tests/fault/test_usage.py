@@ -83,7 +83,23 @@ class Evaluation(TrainerTest):
     def test_of_a_split_that_is_not_there_is_a_usage_error(self) -> None:
         self.train("run", "data.validation_fraction=0", "train.epochs=1")
         done = self.call("eval", "runs/run", "--split", "validation", ranks=2, code=2)
-        self.assert_error_once(done, "no validation split", "data.validation_fraction")
+        self.assert_error_once(done, "no validation split", "--split test")
+
+    def test_never_takes_training_samples_for_a_validation_split(self) -> None:
+        self.train("run", "train.epochs=1")
+        split = ("eval", "runs/run", "--split", "validation")
+        for change in ("data.validation_fraction=0.2", "run.seed=4"):
+            self.assert_error_once(self.call(*split, change, code=2), "trained on")
+
+    def test_beside_a_run_that_removes_its_checkpoints(self) -> None:
+        run = self.run_dir("run")
+        job = self.start(self.config, "run.dir=runs/run", "train.epochs=60", "checkpoint.keep=1",
+                         "checkpoint.every_steps=1", "data.validation_fraction=0")
+        self.wait_for_step(run, 5)
+        while job.process.poll() is None:
+            done = self.start("eval", "runs/run").finish()
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.finish(job, 0)
 
     def test_of_what_is_no_checkpoint(self) -> None:
         self.assert_error_once(self.call("eval", "small.yaml", ranks=2, code=4), "no checkpoint")

@@ -30,13 +30,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", type=Path, help="the checkout")
     root = parser.parse_args().root
-    clang_format = shutil.which("clang-format")
+    clang_format = shutil.which("clang-format-14")
     if clang_format is None:
-        print("skipped: clang-format is not installed", file=sys.stderr)
+        print("skipped: clang-format-14 is not installed", file=sys.stderr)
         return SKIPPED
     found = unformatted(clang_format, root)
     if found:
-        print("not formatted; run: clang-format -i " + " ".join(found), file=sys.stderr)
+        print("not formatted; run: clang-format-14 -i " + " ".join(found), file=sys.stderr)
     return 1 if found else 0
 
 

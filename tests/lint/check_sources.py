@@ -34,6 +34,8 @@ ONLY_IN: list[tuple[re.Pattern[str], set[str]]] = [
     (re.compile(r"hdf5\.h|H5"), {"checkpoint"}),
     (re.compile(r"turbojpeg\.h|png\.h|zlib\.h"), {"data"}),
     (re.compile(r"CLI/"), {"app"}),
+    (re.compile(r"xxhash\.h"), {"checkpoint", "train", "app"}),
+    (re.compile(r"nlohmann/"), {"config", "checkpoint", "observe", "train", "app"}),
 ]
 # Headers of others that the public API may include.
 PUBLIC_OTHERS = re.compile(r"(torch|ATen|c10)/")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import check_format
 
-CLANG_FORMAT = shutil.which("clang-format")
+CLANG_FORMAT = shutil.which("clang-format-14")
 
 
-@unittest.skipIf(CLANG_FORMAT is None, "clang-format is not installed")
+@unittest.skipIf(CLANG_FORMAT is None, "clang-format-14 is not installed")
 class FormatTest(unittest.TestCase):
     def test_names_the_files_that_would_change_and_no_others(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -67,6 +67,16 @@ class LocalFiles(Base):
             )
         self.assertEqual(list(self.root.rglob("evil.bin")), [])
 
+    def test_a_name_that_no_file_can_have(self) -> None:
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            member = tarfile.TarInfo(f"{FOLDER}/{FILES[0]}")
+            member.pax_headers = {"path": f"{FOLDER}/a\0b"}
+            tar.addfile(member)
+        path = self.root / "archive.tar"
+        path.write_bytes(out.getvalue())
+        self.assert_fails(self.run_script("cifar10", "--from", str(path)), 3, "damaged archive")
+
     def test_links_in_an_archive_are_not_followed(self) -> None:
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w:gz") as tar:
@@ -151,8 +161,11 @@ class LocalFiles(Base):
     def test_usage_errors(self) -> None:
         self.assert_fails(self.run_script("imagenet"), 2, "invalid choice")
         self.assert_fails(
-            self.run_script("cifar10", "--from", "a", "--url", "b"), 2, "not allowed with"
+            self.run_script("cifar10", "--from", "a", "--url", "http://b/"), 2, "not allowed with"
         )
+        for address in ("nonsense", "http://[::1/x", "http://a b/", "", "ftp://a/"):
+            self.assert_fails(self.run_script("cifar10", "--url", address), 2, "is no address")
+        self.assert_fails(self.run_script("cifar10", "--from", ""), 2, "expected a path")
 
     def test_help_needs_nothing(self) -> None:
         done = subprocess.run(

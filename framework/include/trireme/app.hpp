@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole program as one call: for a trainer with own models or data sets.
 //
+// clang-format off
 //   int main(int argc, char** argv) {
-//     trireme::Registry registry = trireme::builtin();  // add_models(registry) of
-//     trireme/models.hpp adds the shipped ones registry.add(trireme::ModelEntry{"my_net", "...",
-//     {}, [](auto&, auto&) { return std::make_shared<MyNet>(); }}); return trireme::run(argc, argv,
-//     registry);
+//     trireme::Registry registry = trireme::builtin();
+//     registry.add(trireme::ModelEntry{
+//         "my_net", "What it is.", {}, [](auto&, auto&) { return std::make_shared<MyNet>(); }});
+//     return trireme::run(argc, argv, registry);
 //   }
+// clang-format on
+//
+// add_models(registry) of trireme/models.hpp adds the models that come with Trireme.
 #pragma once
 
 #include "trireme/registry.hpp"

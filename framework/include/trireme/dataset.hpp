@@ -60,8 +60,8 @@ struct DatasetContext {
   // The ranks of this node: a factory that has to decode a whole file lets one rank do it and
   // shares the bytes (share_on_node in comm/). Factories are called collectively over it.
   Communicator* node = nullptr;
-  // Told what the user should see and is no error ("3 of 50000 images skipped"), the same on every
-  // rank. May be empty.
+  // Told what the user should see and is no error ("3 of 50000 images skipped"). Empty on all
+  // ranks but one.
   std::function<void(const std::string&)> warn = {};
 };
 

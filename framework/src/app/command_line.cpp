@@ -69,11 +69,13 @@ void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
   sub->callback([&line, &spec] { line.command = spec.command; });
   if (spec.target == nullptr) return;
   sub->add_option(spec.target, line.target, spec.target_help)->required();
-  sub->add_option("OVERRIDE", line.overrides,
-                  "key=value: replaces a value of the configuration; YAML")
-      ->check(CLI::Validator(check_override, "key=value"));
-  sub->add_option("--set", line.overrides, "the same, for values that look like an option")
-      ->check(CLI::Validator(check_override, "key=value"));
+  sub->add_option("KEY=VALUE", line.overrides,
+                  "replaces a value of the configuration, as in optimizer.lr=0.1; YAML")
+      ->type_name("")
+      ->check(CLI::Validator(check_override, ""));
+  sub->add_option("--set", line.overrides, "the same, where a value would look like an option")
+      ->type_name("KEY=VALUE")
+      ->check(CLI::Validator(check_override, ""));
   const bool trains = spec.command == Command::kTrain || spec.command == Command::kResume;
   if (spec.command == Command::kTrain || spec.command == Command::kValidate) {
     sub->add_flag("--print-config", line.print_config,
@@ -101,11 +103,22 @@ void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
   }
 }
 
+std::string hint_for(const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    return "Values of the configuration are set without dashes, as in optimizer.lr=0.1.\n";
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return "To train, give a configuration file: trainer CONFIG\n";
+  }
+  return {};
+}
+
 }  // namespace
 
 ParsedCommandLine parse_command_line(int argc, const char* const* argv,
                                      const std::string& version_text) {
   ParsedCommandLine parsed;
+  parsed.command_line.program = argc > 0 ? argv[0] : "trainer";
   CLI::App app{
       "Trireme: trains one model on all ranks that mpirun starts.\n"
       "  trainer CONFIG [key=value ...]",
@@ -124,7 +137,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv,
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     parsed.exit = app.exit(error, out, err) == 0 ? ExitCode::kOk : ExitCode::kUsage;
-    parsed.text = out.str() + err.str();
+    parsed.text = out.str() + err.str() + hint_for(error);
   }
   return parsed;
 }

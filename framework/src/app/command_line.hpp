@@ -12,6 +12,7 @@ namespace trireme {
 enum class Command { kTrain, kResume, kEval, kValidate, kSchema, kReference };
 
 struct CommandLine {
+  std::string program;  // as it was called
   Command command = Command::kTrain;
   std::string target;                  // the configuration, run directory or checkpoint
   std::vector<std::string> overrides;  // "key=value"

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 // What rank 0 found on disk and every rank has to know.
 struct Source {
-  std::string file;        // for messages
+  std::string file;        // for messages; empty: there is nothing
   std::string text;        // of the configuration
   std::string checkpoint;  // to start from; empty: from step 0
 };
@@ -110,22 +110,23 @@ int train_guarded(Trainer& trainer, Sinks& sinks, Launch& launch) {
 struct TrainRequest {
   Config config;
   std::string original_text;
-  std::optional<RunDirectory> directory;  // rank 0's, where it holds the run already
+  std::optional<RunDirectory> directory;  // rank 0's, of a run that is to go on
   std::string checkpoint;
   bool dry_run = false;
+  std::string program;  // as it was called, for what is said at the end
 };
 
-// Rank 0's part: the directory of a new run, and what every start writes.
-void prepare_directory(TrainRequest& request, const Session& session, int world_size,
-                       const Environment& environment) {
+// Rank 0's directory of the run, with room for a checkpoint. A new one holds its configuration.
+RunDirectory open_directory(TrainRequest& request, const Session& session, int world_size) {
   const bool fresh = !request.directory.has_value();
-  if (fresh) request.directory = RunDirectory::create(request.config.run.dir);
-  request.directory->require_space(estimate(session, world_size).checkpoint_bytes);
+  RunDirectory directory =
+      fresh ? RunDirectory::create(request.config.run.dir) : std::move(*request.directory);
+  directory.require_space(estimate(session, world_size).checkpoint_bytes);
   if (fresh) {
-    request.directory->write("config.yaml", dump_config(session.config()));
-    request.directory->write("config.orig.yaml", request.original_text);
+    directory.write("config.yaml", dump_config(session.config()));
+    directory.write("config.orig.yaml", request.original_text);
   }
-  request.directory->write("env.json", environment.json + "\n");
+  return directory;
 }
 
 void restore(Trainer& trainer, const std::string& checkpoint, Launch& launch) {
@@ -136,7 +137,8 @@ void restore(Trainer& trainer, const std::string& checkpoint, Launch& launch) {
                   ")\n");
   if (trainer.done() && !document.state.evaluation_pending)
     say(launch,
-        "the run had finished already: nothing is left to train; a larger train.epochs goes on\n");
+        "the run had finished already: nothing is left to train; larger train.epochs and "
+        "train.max_steps go on\n");
 }
 
 int train(TrainRequest request, const Registry& registry, Launch& launch) {
@@ -147,30 +149,48 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     say(launch, to_text(estimate(session, world.size()), session, world.size()));
     return 0;
   }
+  std::optional<RunDirectory> directory;  // rank 0's
   collectively(world, [&] {
-    if (world.rank() == 0) prepare_directory(request, session, world.size(), environment);
+    if (world.rank() == 0) directory = open_directory(request, session, world.size());
   });
   const StopSignals signals;
-  Sinks sinks(session.config(), world.rank() == 0 ? &*request.directory : nullptr,
-              request.checkpoint, launch.under_launcher());
+  Sinks sinks(session.config(), directory ? &*directory : nullptr, request.checkpoint,
+              launch.under_launcher());
   Trainer& trainer =
       session.make_trainer({.observer = &sinks.observer(),
                             .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
                             .environment = environment.json,
                             .stop_requested = [&signals] { return signals.received() != 0; }});
+  if (const std::int64_t samples = session.data().train->size();
+      world.rank() == 0 && session.config().train.global_batch > samples) {
+    warn("train.global_batch " + std::to_string(session.config().train.global_batch) +
+         " is more than the " + std::to_string(samples) +
+         " training samples: each step takes them all");
+  }
   restore(trainer, request.checkpoint, launch);
   // Not before the checkpoint was taken: a resume that fails must leave the run as it was.
   collectively(world, [&] {
-    if (world.rank() == 0) request.directory->write("config.yaml", dump_config(session.config()));
+    if (world.rank() != 0) return;
+    directory->write("config.yaml", dump_config(session.config()));
+    directory->write("env.json", environment.json + "\n");
   });
   const int code = train_guarded(trainer, sinks, launch);
   const bool went_well =
       code == static_cast<int>(ExitCode::kOk) || code == static_cast<int>(ExitCode::kStopped);
   if (!went_well) return code;
-  say(launch, "everything is in " + request.config.run.dir + "; go on with `trainer resume " +
-                  request.config.run.dir + "`, look again with `trainer eval " +
-                  request.config.run.dir + "`\n");
+  say(launch, "everything is in " + request.config.run.dir + "; go on with `" + request.program +
+                  " resume " + request.config.run.dir + "`, look again with `" + request.program +
+                  " eval " + request.config.run.dir + "`\n");
   return code;
+}
+
+void warn_of_new_schedule(const Config& before, const Config& after, const Communicator& world) {
+  if (world.rank() == 0 && stretches_schedule(before, after)) {
+    warn("the length of the run has changed, and the schedule '" + after.schedule.name +
+         "' spans it: rates go on as if it had been so from the start; to keep the old ones set "
+         "schedule.duration to the old length in " +
+         after.schedule.unit);
+  }
 }
 
 // What the run in `path` goes on from. It is locked from here on, but not for a dry run, which may
@@ -178,10 +198,9 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
 Source find_run(const fs::path& path, bool dry_run, std::optional<RunDirectory>& directory) {
   RunDirectory::require_run(path);
   if (!dry_run) directory = RunDirectory::open(path, warn);
-  const std::string config = (path / "config.yaml").string();
   const std::optional<fs::path> found = find_newest_good(path / "checkpoints", warn);
-  return {.file = config,
-          .text = read_config_text(config),
+  return {.file = (path / "config.yaml").string(),
+          .text = RunDirectory::read(path, "config.yaml"),
           .checkpoint = found ? found->string() : std::string()};
 }
 
@@ -205,13 +224,15 @@ int command_resume(const CommandLine& line, const Registry& registry, Launch& la
                         " yourself and resume it there, or start a new run");
     }
     if (!line.allow_changes) require_resumable(before, after);
+    warn_of_new_schedule(before, after, world);
   });
   after.run.dir = run_dir;  // which may have been moved since
   return train({.config = after,
                 .original_text = {},
                 .directory = std::move(directory),
                 .checkpoint = source.checkpoint,
-                .dry_run = line.dry_run},
+                .dry_run = line.dry_run,
+                .program = line.program},
                registry, launch);
 }
 
@@ -223,13 +244,14 @@ void take_up(TrainRequest& request, const CommandLine& line, const Registry& reg
     if (!RunDirectory::holds_run(run_dir)) return {};
     return find_run(run_dir, line.dry_run, request.directory);
   });
-  if (found.text.empty()) return;
+  if (found.file.empty()) return;
   collectively(world, [&] {
     Config before = parse_config({.file = found.file, .text = found.text, .overrides = {}},
                                  declared_options(registry))
                         .config;
     before.run.dir = run_dir;  // which may have been moved since
     if (!line.allow_changes) require_resumable(before, request.config);
+    warn_of_new_schedule(before, request.config, world);
   });
   request.checkpoint = found.checkpoint;
 }
@@ -248,7 +270,8 @@ int command_train(const CommandLine& line, const Registry& registry, Launch& lau
                        .original_text = source.text,
                        .directory = std::nullopt,
                        .checkpoint = {},
-                       .dry_run = line.dry_run};
+                       .dry_run = line.dry_run,
+                       .program = line.program};
   if (line.resume_auto) take_up(request, line, registry, world);
   return train(std::move(request), registry, launch);
 }
@@ -261,22 +284,57 @@ fs::path checkpoint_to_evaluate(const fs::path& target) {
   if (fs::is_directory(checkpoints)) {
     if (const auto found = find_newest_good(checkpoints, warn)) return *found;
   }
-  throw CheckpointError(target.string() + " is no checkpoint and no run directory with one");
+  throw CheckpointError(target.string() + (RunDirectory::holds_run(target)
+                                               ? " holds no checkpoint yet"
+                                               : " is no checkpoint and no run directory"));
+}
+
+// A run that trains meanwhile may remove a checkpoint that was found: then another one is there.
+constexpr int kFindAttempts = 10;
+
+Source find_to_evaluate(const fs::path& target) {
+  const auto latest = [&] {
+    std::error_code none;
+    return fs::read_symlink(target / "checkpoints" / "latest", none);
+  };
+  for (int attempt = 1;; ++attempt) {
+    const fs::path before = latest();
+    try {
+      const fs::path checkpoint = checkpoint_to_evaluate(target);
+      const CheckpointReader reader(checkpoint);
+      return {.file = checkpoint.string() + " (configuration)",
+              .text = parse_state(reader.state(), checkpoint.string()).config,
+              .checkpoint = checkpoint.string()};
+    } catch (const CheckpointError&) {
+      if (latest() == before || attempt == kFindAttempts) throw;
+    }
+  }
+}
+
+EvalEvent evaluate_found(Session& session, Source& source, const CommandLine& line,
+                         Communicator& world) {
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return session.evaluate_checkpoint(source.checkpoint, line.split);
+    } catch (const SharedError& error) {
+      const bool gone = world.rank() == 0 && !fs::exists(source.checkpoint);
+      if (!any_rank(world, gone) || attempt == kFindAttempts) throw;
+    }
+    source = from_rank_0(world, [&] { return find_to_evaluate(line.target); });
+  }
 }
 
 int command_eval(const CommandLine& line, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
-  const Source source = from_rank_0(world, [&]() -> Source {
-    const fs::path checkpoint = checkpoint_to_evaluate(line.target);
-    const CheckpointReader reader(checkpoint);
-    return {.file = checkpoint.string() + " (configuration)",
-            .text = parse_state(reader.state(), checkpoint.string()).config,
-            .checkpoint = checkpoint.string()};
-  });
+  Source source = from_rank_0(world, [&] { return find_to_evaluate(line.target); });
   const Config config = read_config(source, line.overrides, registry, world).config;
+  if (line.split == "validation") {
+    const Config trained = read_config(source, {}, registry, world).config;
+    collectively(world, [&] { require_same_split(trained, config); });
+  }
   start_up(launch, config);
   Session session(config, registry, world, warn);
-  const EvalEvent event = session.evaluate_checkpoint(source.checkpoint, line.split);
+  const EvalEvent event = evaluate_found(session, source, line, world);
   const ProgressText text(config.metric.name, [] { return std::chrono::steady_clock::now(); });
   say(launch, text.eval(event) + "\n" + source.checkpoint + "\n");
   return 0;

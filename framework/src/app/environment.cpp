@@ -73,11 +73,12 @@ std::string oversubscription(Communicator& world, int threads) {
   for (const std::string& list : node->exchange(core_list())) cores.merge(split_list(list));
   const int wanted = node->size() * threads;
   if (wanted <= static_cast<int>(cores.size())) return {};
-  return std::to_string(node->size()) + " ranks of " + std::to_string(threads) + " threads share " +
-         std::to_string(cores.size()) + " cores on this node: set OMP_NUM_THREADS=" +
-         std::to_string(
-             std::max<std::size_t>(1, cores.size() / static_cast<std::size_t>(node->size()))) +
-         ", or start fewer ranks";
+  const std::size_t fitting = cores.size() / static_cast<std::size_t>(node->size());
+  return std::to_string(node->size()) + " ranks of " + std::to_string(threads) +
+         (threads == 1 ? " thread" : " threads") + " share " + std::to_string(cores.size()) +
+         (cores.size() == 1 ? " core" : " cores") + " on this node, which is slower than " +
+         (fitting > 0 ? "OMP_NUM_THREADS=" + std::to_string(fitting)
+                      : std::to_string(cores.size()) + " ranks");
 }
 
 }  // namespace trireme

@@ -37,4 +37,24 @@ void require_resumable(const Config& before, const Config& after) {
       refused + "\ntake them back, start a new run (another run.dir), or add --allow-changes");
 }
 
+bool stretches_schedule(const Config& before, const Config& after) {
+  const bool same_length =
+      before.train.epochs == after.train.epochs && before.train.max_steps == after.train.max_steps;
+  return !same_length && after.schedule.name != "constant" && after.schedule.name != "step" &&
+         after.schedule.duration == 0;
+}
+
+void require_same_split(const Config& trained, const Config& now) {
+  if (trained.data.validation_fraction == 0) {
+    throw ConfigError("the run held out no validation split; use --split test");
+  }
+  if (trained.data.validation_fraction == now.data.validation_fraction &&
+      trained.run.seed == now.run.seed) {
+    return;
+  }
+  throw ConfigError(
+      "data.validation_fraction and run.seed choose the validation split: with other values than "
+      "the run's it would hold samples that were trained on; leave them as they are");
+}
+
 }  // namespace trireme

@@ -14,4 +14,10 @@ namespace trireme {
 // patience, its time-out, and how its input is decoded.
 void require_resumable(const Config& before, const Config& after);
 
+// Whether the schedule spans the run's length, and that has changed.
+bool stretches_schedule(const Config& before, const Config& after);
+
+// ConfigError unless both hold out the same samples for validation.
+void require_same_split(const Config& trained, const Config& now);
+
 }  // namespace trireme

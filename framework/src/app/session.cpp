@@ -132,18 +132,11 @@ EvalEvent Session::evaluate_checkpoint(const std::filesystem::path& checkpoint,
       split == "validation" ? data_.validation : data_.test;
   if (dataset == nullptr) {
     throw SharedError(ExitCode::kUsage,
-                      "data set '" + config_.data.name + "' has no " + split +
-                          " split here; set data.validation_fraction, or evaluate the other one");
+                      "data set '" + config_.data.name + "' has no " + split + " split");
   }
   const EvaluationResult result = evaluate(replica_, task_, format_, dataset,
                                            evaluation_options(config_, world_.size()), *control_);
-  return {.step = document.state.step,
-          .epoch = document.epoch,
-          .split = split,
-          .loss = result.loss,
-          .metric = result.metric,
-          .samples = result.samples,
-          .seconds = result.seconds};
+  return to_event(result, split, document.state.step, document.epoch);
 }
 
 }  // namespace trireme

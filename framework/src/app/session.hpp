@@ -43,7 +43,6 @@ class Session {
   const Config& config() const { return config_; }
   const Replica& replica() const { return replica_; }
   const TrainerData& data() const { return data_; }
-  Communicator& control() { return *control_; }
 
  private:
   void open_data(const Registry& registry, const std::function<void(const std::string&)>& warn);

@@ -37,6 +37,8 @@ void StateFile::on_start(const StartEvent& event) {
   write("running", "");
 }
 
+void StateFile::on_step(const StepEvent& event) { step_ = event.step; }
+
 void StateFile::on_checkpoint(const CheckpointEvent& event) {
   step_ = event.step;
   checkpoint_ = event.path;

@@ -13,14 +13,15 @@
 namespace trireme {
 
 // state.json: where the run stands, for people and scripts: status (running, finished, early_stop,
-// stopped, failed), step, total_steps, checkpoint, reason. Written at the start, after each
-// checkpoint and at the end.
+// stopped, failed), step (when it was written), total_steps, checkpoint, reason. Written at the
+// start, after each checkpoint and at the end.
 class StateFile : public Observer {
  public:
   // checkpoint: what the run goes on from, or empty.
   StateFile(const RunDirectory& directory, std::string checkpoint)
       : directory_(directory), checkpoint_(std::move(checkpoint)) {}
   void on_start(const StartEvent& event) override;
+  void on_step(const StepEvent& event) override;
   void on_checkpoint(const CheckpointEvent& event) override;
   void on_end(const EndEvent& event) override;
   void fail(const std::string& reason);

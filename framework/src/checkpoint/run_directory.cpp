@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoint/archive.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -43,6 +44,17 @@ void make_directories(const fs::path& path) {
   }
 }
 
+// A copy that followed links has checkpoints in their place, which nothing here could replace.
+void require_links(const fs::path& checkpoints) {
+  std::error_code error;
+  for (const char* name : {"latest", "best"}) {
+    if (fs::symlink_status(checkpoints / name, error).type() != fs::file_type::directory) continue;
+    throw CheckpointError((checkpoints / name).string() +
+                          " is a directory, expected a link: the run was copied with its links "
+                          "followed; remove this directory, a link takes its place");
+  }
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)), lock_(lock_directory(path_)) {}
@@ -52,9 +64,13 @@ RunDirectory RunDirectory::create(const fs::path& path) {
   RunDirectory directory(path);
   // Looked at under the lock: a run that starts at the same moment is seen.
   if (holds_run(path)) {
-    throw CheckpointError("run directory " + path.string() +
-                          " holds a run already; continue it with `trainer resume " +
-                          path.string() + "`, or choose another run.dir");
+    const std::string run = path.string();
+    const std::string way_on =
+        list_checkpoints(directory.checkpoints()).empty()
+            ? " holds a run without a checkpoint; start it again with `--resume auto`"
+            : " holds a run already; continue it with `trainer resume " + run + "`";
+    throw CheckpointError("run directory " + run + way_on +
+                          ", or choose another run.name or run.dir");
   }
   make_directory(directory.checkpoints());
   return directory;
@@ -69,6 +85,7 @@ void RunDirectory::require_run(const fs::path& path) {
 RunDirectory RunDirectory::open(const fs::path& path, const Warn& warn) {
   require_run(path);
   RunDirectory directory(path);
+  require_links(directory.checkpoints());
   remove_leftovers(path, warn);
   remove_leftovers(directory.checkpoints(), warn);
   return directory;
@@ -88,9 +105,9 @@ void RunDirectory::write(const std::string& name, std::string_view text) const {
   replace_file(file(name), text);
 }
 
-std::string RunDirectory::read(const std::string& name) const {
+std::string RunDirectory::read(const fs::path& path, const std::string& name) {
   constexpr std::size_t kLimit = std::size_t{64} << 20;
-  return read_file(file(name), kLimit);
+  return read_file(path / name, kLimit);
 }
 
 void RunDirectory::require_space(std::int64_t size_bytes) const {

@@ -18,10 +18,12 @@ class RunDirectory {
   // returns, something was written, so a directory that cannot be written is found here.
   static RunDirectory create(const std::filesystem::path& path);
   // To go on with the run in `path`. Leftovers of killed processes, here and among the checkpoints,
-  // are removed and named through warn.
+  // are removed and named through warn. Refuses a copy in which `latest` or `best` is no link.
   static RunDirectory open(const std::filesystem::path& path, const Warn& warn);
   // Throws where holds_run says no. Takes no lock.
   static void require_run(const std::filesystem::path& path);
+  // A file of the run in `path`, at most 64 MiB; no symbolic link. Takes no lock.
+  static std::string read(const std::filesystem::path& path, const std::string& name);
   // Whether `path` is a directory with a configuration, state, metrics, log or checkpoint of a run.
   static bool holds_run(const std::filesystem::path& path);
 
@@ -32,8 +34,6 @@ class RunDirectory {
   // Replaces a small file as a whole, durably; a symbolic link of that name is replaced, not
   // followed.
   void write(const std::string& name, std::string_view text) const;
-  // The whole file, at most 64 MiB.
-  std::string read(const std::string& name) const;
 
   // Throws unless the file system has room for this many more bytes.
   void require_space(std::int64_t size_bytes) const;

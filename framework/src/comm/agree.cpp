@@ -80,4 +80,10 @@ void require_equal(Communicator& communicator, std::string_view what, const Item
   }
 }
 
+bool any_rank(Communicator& communicator, bool mine) {
+  double count = mine ? 1 : 0;
+  communicator.all_reduce({&count, 1, DType::kF64}).wait();
+  return count > 0;
+}
+
 }  // namespace trireme

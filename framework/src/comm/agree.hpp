@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agreement of all ranks on what must not differ between them.
+// Agreement of all ranks.
 #pragma once
 
 #include <string>
@@ -15,5 +15,8 @@ namespace trireme {
 // have what there. Lists travel only where their hashes differ.
 void require_equal(Communicator& communicator, std::string_view what,
                    const std::vector<std::string>& items);
+
+// Collective. Whether any rank says yes; the same everywhere.
+bool any_rank(Communicator& communicator, bool mine);
 
 }  // namespace trireme

@@ -115,7 +115,7 @@ struct ParallelConfig {
 };
 
 struct CheckpointConfig {
-  std::int64_t every_steps = 0;  // 0: only at the end
+  std::int64_t every_steps = 0;  // 0: only at the end, on a stop, and of the best
   std::int64_t keep = 2;         // newest ones kept; >= 1; the best is kept besides
 };
 

@@ -116,8 +116,9 @@ Section data_section() {
               field("drop_last", data, &DataConfig::drop_last,
                     "Leave out the incomplete last global batch of an epoch."),
               field("validation_fraction", data, &DataConfig::validation_fraction,
-                    "Share of the training set that is held out; the best checkpoint is chosen on "
-                    "it.",
+                    "Share of the training set that is held out: evaluations are on it, and choose "
+                    "the "
+                    "best checkpoint; the test set is evaluated at the end only.",
                     {.min = 0, .max = 0.9, .synonyms = {"val_split", "validation_split"}}),
               field("mean", data, &DataConfig::mean,
                     "Mean of each channel of the pixels scaled to [0, 1]; an empty list means 0.",
@@ -311,14 +312,17 @@ Section parallel_section() {
 
 Section checkpoint_section() {
   const auto checkpoint = &Config::checkpoint;
-  return {.name = "checkpoint",
-          .help = "When the state of the training is saved.",
-          .fields = {field("every_steps", checkpoint, &CheckpointConfig::every_steps,
-                           "Optimizer steps between checkpoints; 0 means only at the end.",
-                           {.min = 0, .synonyms = {"every", "save_steps"}}),
-                     field("keep", checkpoint, &CheckpointConfig::keep,
-                           "Newest checkpoints that are kept; the best is kept besides.",
-                           {.min = 1, .synonyms = {"save_total_limit", "keep_last"}})}};
+  return {
+      .name = "checkpoint",
+      .help = "When the state of the training is saved.",
+      .fields = {
+          field("every_steps", checkpoint, &CheckpointConfig::every_steps,
+                "Optimizer steps between checkpoints. Whatever it is, one is made at the end, on a "
+                "stop, and after each best validation result.",
+                {.min = 0, .synonyms = {"every", "save_steps"}}),
+          field("keep", checkpoint, &CheckpointConfig::keep,
+                "Newest checkpoints that are kept; the best is kept besides.",
+                {.min = 1, .synonyms = {"save_total_limit", "keep_last"}})}};
 }
 
 Section log_section() {
@@ -326,10 +330,10 @@ Section log_section() {
   return {.name = "log",
           .help = "What is written while training.",
           .fields = {field("every_steps", log, &LogConfig::every_steps,
-                           "Optimizer steps between step records in the log files.",
+                           "Optimizer steps between step records in metrics.csv and metrics.jsonl.",
                            {.min = 1, .synonyms = {"every", "log_every", "log_interval"}}),
                      field("console_seconds", log, &LogConfig::console_seconds,
-                           "Seconds between lines on the console, at least.",
+                           "Seconds between step lines on the console and in log.txt, at least.",
                            {.min = 0, .max = kMostSeconds})}};
 }
 

@@ -46,6 +46,12 @@ std::vector<std::array<float, 256>> normalisation_table(const AugmentOptions& op
 
 }  // namespace
 
+AugmentOptions without_augmentation(AugmentOptions options) {
+  options.flip = "none";
+  options.crop_padding = 0;
+  return options;
+}
+
 Augmenter::Augmenter(const DatasetSpec& spec, const AugmentOptions& options)
     : padding_(options.crop_padding), channels_last_(options.channels_last), seed_(options.seed) {
   TRIREME_ASSERT(spec.input_dtype == DType::kU8 && spec.input_shape.size() == 3,

@@ -28,6 +28,9 @@ struct AugmentOptions {
   std::uint64_t seed = 0;
 };
 
+// The same without flip and crop.
+AugmentOptions without_augmentation(AugmentOptions options);
+
 // Immutable: several threads may use one.
 class Augmenter {
  public:

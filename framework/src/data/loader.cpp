@@ -205,10 +205,7 @@ double Loader::waited_ms() const {
 
 HostBatch read_batch(const Dataset& dataset, std::span<const std::int64_t> samples,
                      const AugmentOptions& normalise) {
-  AugmentOptions plain = normalise;
-  plain.flip = "none";
-  plain.crop_padding = 0;
-  const RowDecoder decoder(dataset, plain);
+  const RowDecoder decoder(dataset, without_augmentation(normalise));
   HostBatch batch;
   prepare(batch, {samples.begin(), samples.end()}, decoder);
   std::vector<std::byte> scratch;

@@ -56,7 +56,7 @@ class Loader {
 };
 
 // `samples` in order, without augmentation (images normalised only, flip and crop of the options
-// are ignored): for evaluation and Model::init_from_samples. DataError that names the sample;
+// are ignored): for a trial and Model::init_from_samples. DataError that names the sample;
 // ConfigError as the Loader's.
 HostBatch read_batch(const Dataset& dataset, std::span<const std::int64_t> samples,
                      const AugmentOptions& normalise);

@@ -11,10 +11,15 @@
 #include "trireme/error.hpp"
 
 namespace trireme {
+namespace {
+
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 32;  // what 32 random bits can choose from
+
+}  // namespace
 
 std::vector<std::int64_t> permutation(std::int64_t n, std::uint64_t seed, Stream stream,
                                       std::int64_t epoch) {
-  TRIREME_ASSERT(n >= 0 && n <= (std::int64_t{1} << 32), "a permutation has at most 2^32 elements");
+  TRIREME_ASSERT(n >= 0 && n <= kMostSamples, "a permutation has at most 2^32 elements");
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   std::array<std::uint32_t, 4> words{};
@@ -32,6 +37,10 @@ Sampler::Sampler(const SamplerOptions& options) : options_(options) {
   TRIREME_ASSERT(options.num_samples > 0, "a sampler needs samples");
   TRIREME_ASSERT(options.global_batch > 0 && options.micro_batch >= 0, "batch sizes are positive");
   TRIREME_ASSERT(options.rank >= 0 && options.rank < options.world_size, "rank is in the world");
+  if (options.num_samples > kMostSamples) {
+    throw DataError("the data set has " + std::to_string(options.num_samples) +
+                    " samples; at most " + std::to_string(kMostSamples) + " are possible");
+  }
   if (steps_per_epoch() == 0) {
     throw DataError("the data set has " + std::to_string(options.num_samples) +
                     " samples, fewer than one global batch of " +
@@ -59,24 +68,23 @@ std::vector<std::vector<std::int64_t>> Sampler::micro_batches(std::int64_t step)
   const std::int64_t begin = first + options_.rank * rows / options_.world_size;
   const std::int64_t end = first + (options_.rank + 1) * rows / options_.world_size;
   const std::int64_t stride = options_.micro_batch > 0 ? options_.micro_batch : rows;
-  const std::vector<std::int64_t>& order = order_of(step / steps_per_epoch());
+  if (options_.shuffle) shuffle_for(step / steps_per_epoch());
   std::vector<std::vector<std::int64_t>> batches;
   for (std::int64_t at = begin; at < end; at += stride) {
-    batches.emplace_back(order.begin() + at, order.begin() + std::min(at + stride, end));
+    auto& batch = batches.emplace_back(static_cast<std::size_t>(std::min(stride, end - at)));
+    if (options_.shuffle) {
+      std::copy_n(order_.begin() + at, batch.size(), batch.begin());
+    } else {
+      std::iota(batch.begin(), batch.end(), at);
+    }
   }
   return batches;
 }
 
-const std::vector<std::int64_t>& Sampler::order_of(std::int64_t epoch) const {
-  if (order_.empty()) {
-    order_.resize(static_cast<std::size_t>(options_.num_samples));
-    std::iota(order_.begin(), order_.end(), 0);
-  }
-  if (options_.shuffle && order_epoch_ != epoch) {
-    order_ = permutation(options_.num_samples, options_.seed, Stream::kOrder, epoch);
-    order_epoch_ = epoch;
-  }
-  return order_;
+void Sampler::shuffle_for(std::int64_t epoch) const {
+  if (order_epoch_ == epoch) return;
+  order_ = permutation(options_.num_samples, options_.seed, Stream::kOrder, epoch);
+  order_epoch_ = epoch;
 }
 
 }  // namespace trireme

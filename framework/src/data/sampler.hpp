@@ -35,7 +35,7 @@ class Sampler {
   std::vector<std::vector<std::int64_t>> micro_batches(std::int64_t step) const;
 
  private:
-  const std::vector<std::int64_t>& order_of(std::int64_t epoch) const;
+  void shuffle_for(std::int64_t epoch) const;
 
   SamplerOptions options_;
   mutable std::int64_t order_epoch_ = -1;

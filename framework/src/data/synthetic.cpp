@@ -85,7 +85,7 @@ class Synthetic final : public Dataset {
 DatasetKind synthetic() {
   return {"synthetic",
           "Noise around one random pattern a class; needs no files.",
-          {{"samples", std::int64_t{1024}, "Samples of each split.", 1, 1e12},
+          {{"samples", std::int64_t{1024}, "Samples of each split.", 1, 4294967296},
            {"classes", std::int64_t{10}, "Classes, equally frequent.", 1, 1e6},
            {"shape", std::vector<std::int64_t>{3, 32, 32},
             "Shape of a sample: [C, H, W] is an image of bytes, others are floats in [-1, 1].", 1,

@@ -62,7 +62,8 @@ class TextWindows final : public Dataset {
     if (context.path.empty()) {
       throw DataError("data.path is not set; expected a text file");
     }
-    return map_file(context.path, "set data.path to a text file");
+    return map_file(context.path,
+                    "set data.path to a text file; `scripts/get_data tinyshakespeare` fetches one");
   }
   std::size_t offset(std::int64_t index) const {
     return begin_ + static_cast<std::size_t>(index) * (context_ + 1);

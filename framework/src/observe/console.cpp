@@ -32,8 +32,14 @@ class TerminalConsole : public Observer {
   void on_start(const StartEvent& event) override { write_above(text_.start(event)); }
   void on_step(const StepEvent& event) override {
     text_.add(event);
-    constexpr std::chrono::milliseconds kRedraw{100};
-    if (!last_drawn_ || clock_() - *last_drawn_ >= kRedraw) draw();
+    if (redraw_is_due()) draw();
+  }
+  void on_eval_progress(const EvalProgress& progress) override {
+    if (!redraw_is_due()) return;
+    last_drawn_ = clock_();
+    std::string line = text_.eval_progress(progress);
+    line.resize(std::min(line.size(), width_));
+    show(std::move(line));
   }
   void on_eval(const EvalEvent& event) override { write_above(text_.eval(event)); }
   void on_checkpoint(const CheckpointEvent& event) override {
@@ -50,6 +56,11 @@ class TerminalConsole : public Observer {
   }
 
  private:
+  bool redraw_is_due() const {
+    constexpr std::chrono::milliseconds kRedraw{100};
+    return !last_drawn_ || clock_() - *last_drawn_ >= kRedraw;
+  }
+
   void draw() {
     last_drawn_ = clock_();
     constexpr std::size_t kBar = 20;
@@ -90,7 +101,14 @@ void PlainLines::on_start(const StartEvent& event) { write_line(text_.start(even
 
 void PlainLines::on_step(const StepEvent& event) {
   text_.add(event);
-  if (!last_step_line_ || clock_() - *last_step_line_ >= interval_) write_step();
+  if (line_is_due()) write_step();
+}
+
+void PlainLines::on_eval_progress(const EvalProgress& progress) {
+  if (!line_is_due()) return;
+  if (text_.pending()) write_step();
+  last_line_ = clock_();
+  write_line(text_.eval_progress(progress));
 }
 
 void PlainLines::on_eval(const EvalEvent& event) { write_line(text_.eval(event)); }
@@ -105,9 +123,11 @@ void PlainLines::on_end(const EndEvent& event) {
 }
 
 void PlainLines::write_step() {
-  last_step_line_ = clock_();
+  last_line_ = clock_();
   write_line(text_.step_line());
 }
+
+bool PlainLines::line_is_due() const { return !last_line_ || clock_() - *last_line_ >= interval_; }
 
 std::unique_ptr<Observer> make_console(std::ostream& stream, const ConsoleOptions& options) {
   if (options.terminal) return std::make_unique<TerminalConsole>(stream, options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// log.txt: the console's plain lines with the time, kept over resumes.
+// log.txt: the console's plain lines, each after its time, "2025-01-31T12:34:56Z ", kept over
+// resumes.
 #pragma once
 
 #include <chrono>
@@ -25,9 +26,6 @@ class LogFile : public PlainLines {
  public:
   // Opens the file; what it holds stays.
   explicit LogFile(const LogFileOptions& options);
-  // Any further line, a warning for example: "2025-01-31T12:34:56Z TEXT". A newline in text starts
-  // a line of its own.
-  void note(const std::string& text) { write_line(text); }
 
  private:
   void write_line(const std::string& line) override;

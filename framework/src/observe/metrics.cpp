@@ -6,6 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "trireme/error.hpp"
 
@@ -22,12 +25,34 @@ std::optional<std::int64_t> step_of_json(std::string_view line) {
   return found->get<std::int64_t>();
 }
 
-// The same for a row of metrics.csv.
+bool is_eval(std::string_view line) {
+  return Json::parse(line, nullptr, /*allow_exceptions=*/false).value("event", "") == "eval";
+}
+
+// As step_of_json, of a row of metrics.csv.
 std::optional<std::int64_t> step_of_row(std::string_view line) {
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
   if (error != std::errc() || end == line.data() + line.size() || *end != ',') return std::nullopt;
   return step;
+}
+
+using Column = std::pair<std::string, std::variant<std::int64_t, double>>;
+
+// What is written of a step; framework/docs/METRICS.md says what each is.
+std::vector<Column> columns_of(const StepEvent& event, const std::string& metric) {
+  return {{"step", event.step},
+          {"epoch", event.epoch},
+          {"loss", event.loss},
+          {metric, event.metric},
+          {"lr", event.lr},
+          {"grad_norm", event.grad_norm},
+          {"samples", event.samples},
+          {"samples_per_s", samples_per_s(event)},
+          {"step_ms", event.step_ms},
+          {"data_wait_ms", event.data_wait_ms},
+          {"comm_exposed_ms", event.comm_exposed_ms},
+          {"comm_overlap", event.comm_overlap}};
 }
 
 // Paths are bytes and need not be UTF-8.
@@ -72,7 +97,9 @@ void MetricsFile::write_left_out() {
 void JsonlWriter::on_start(const StartEvent& event) {
   file_.start("", [&](std::string_view line) {
     const std::optional<std::int64_t> step = step_of_json(line);
-    return step && *step <= event.step;
+    if (!step || *step > event.step) return false;
+    const bool comes_again = event.evaluation_pending && *step == event.step && is_eval(line);
+    return !comes_again;
   });
   file_.append(to_text({{"event", "start"},
                         {"step", event.step},
@@ -84,19 +111,11 @@ void JsonlWriter::on_start(const StartEvent& event) {
 }
 
 void JsonlWriter::write_step(const StepEvent& event) {
-  file_.append(to_text({{"event", "step"},
-                        {"step", event.step},
-                        {"epoch", event.epoch},
-                        {"loss", event.loss},
-                        {metric_, event.metric},
-                        {"lr", event.lr},
-                        {"grad_norm", event.grad_norm},
-                        {"samples", event.samples},
-                        {"samples_per_s", samples_per_s(event)},
-                        {"step_ms", event.step_ms},
-                        {"data_wait_ms", event.data_wait_ms},
-                        {"comm_exposed_ms", event.comm_exposed_ms},
-                        {"comm_overlap", event.comm_overlap}}));
+  Json json{{"event", "step"}};
+  for (const auto& [name, value] : columns_of(event, metric_)) {
+    std::visit([&](const auto number) { json[name] = number; }, value);
+  }
+  file_.append(to_text(json));
 }
 
 void JsonlWriter::on_eval(const EvalEvent& event) {
@@ -129,24 +148,21 @@ void JsonlWriter::on_end(const EndEvent& event) {
 }
 
 void CsvWriter::on_start(const StartEvent& event) {
-  const std::string header = "step,epoch,loss," + metric_ +
-                             ",lr,grad_norm,samples,samples_per_s,step_ms,data_wait_ms,"
-                             "comm_exposed_ms,comm_overlap\n";
-  file_.start(header, [&](std::string_view line) {
+  std::string header;
+  for (const auto& [name, value] : columns_of({}, metric_)) {
+    header += (header.empty() ? "" : ",") + name;
+  }
+  file_.start(header + "\n", [&](std::string_view line) {
     const std::optional<std::int64_t> step = step_of_row(line);
     return step && *step <= event.step;
   });
 }
 
 void CsvWriter::write_step(const StepEvent& event) {
-  std::string row = shortest(event.step);
-  for (const double value : {event.epoch, event.loss, event.metric, event.lr, event.grad_norm}) {
-    row += "," + shortest(value);
-  }
-  row += "," + shortest(event.samples);
-  for (const double value : {samples_per_s(event), event.step_ms, event.data_wait_ms,
-                             event.comm_exposed_ms, event.comm_overlap}) {
-    row += "," + shortest(value);
+  std::string row;
+  for (const auto& [name, value] : columns_of(event, metric_)) {
+    if (!row.empty()) row += ',';
+    row += std::visit([](const auto number) { return shortest(number); }, value);
   }
   file_.append(row);
 }

@@ -4,7 +4,8 @@
 // Note [Which steps are written]
 // Steps that are multiples of every_steps, and at the end of a run its last step. At a start,
 // events beyond the step where training goes on (StartEvent::step) are removed, so a resumed run
-// has no gap and no double. Events of exactly that step stay.
+// has no gap and no double. Events of exactly that step stay, but for evaluations that come again
+// (StartEvent::evaluation_pending).
 #pragma once
 
 #include <cstdint>

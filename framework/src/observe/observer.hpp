@@ -10,7 +10,8 @@
 namespace trireme {
 
 struct StartEvent {
-  std::int64_t step = 0;  // steps done before: 0, or where a resumed run goes on
+  std::int64_t step = 0;            // steps done before: 0, or where a resumed run goes on
+  bool evaluation_pending = false;  // the evaluation after `step` comes first
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;
   int world_size = 1;
@@ -23,13 +24,19 @@ struct StepEvent {
   double epoch = 0;            // epochs done, fractional
   double loss = 0;             // mean over the global batch
   double metric = 0;           // mean over the global batch
-  double lr = 0;               // of the first group
+  double lr = 0;               // optimizer.lr times the schedule
   double grad_norm = 0;        // before clipping
   std::int64_t samples = 0;    // in this global batch
   double step_ms = 0;          // wall time of the whole step
   double data_wait_ms = 0;     // of it: waiting for input
   double comm_exposed_ms = 0;  // of it: waiting for reductions after backward
   double comm_overlap = 0;     // share of reduced bytes that were complete when backward returned
+};
+
+struct EvalProgress {
+  std::string split;         // "validation" | "test"
+  std::int64_t samples = 0;  // of the whole data set, done about now
+  std::int64_t total = 0;
 };
 
 struct EvalEvent {
@@ -62,6 +69,7 @@ class Observer {
   virtual ~Observer() = default;
   virtual void on_start(const StartEvent&) {}
   virtual void on_step(const StepEvent&) {}
+  virtual void on_eval_progress(const EvalProgress&) {}  // after each batch of an evaluation
   virtual void on_eval(const EvalEvent&) {}
   virtual void on_checkpoint(const CheckpointEvent&) {}
   virtual void on_end(const EndEvent&) {}

@@ -114,6 +114,11 @@ double ProgressText::fraction_done() const {
   return std::clamp(fraction, 0.0, 1.0);
 }
 
+std::string ProgressText::eval_progress(const EvalProgress& progress) const {
+  return "evaluating " + progress.split + ": " + grouped(progress.samples) + " of " +
+         plural(progress.total, "sample");
+}
+
 std::string ProgressText::eval(const EvalEvent& event) const {
   return event.split + " after step " + std::to_string(event.step) + "  epoch " +
          number("%.2f", event.epoch) + "  loss " + number("%.4f", event.loss) + "  " + metric_ +

@@ -26,6 +26,7 @@ class ProgressText {
   // last step_line. Needs a pending step.
   std::string step_line();
   double fraction_done() const;  // of all steps; 0 .. 1
+  std::string eval_progress(const EvalProgress& progress) const;
   std::string eval(const EvalEvent& event) const;
   std::string checkpoint(const CheckpointEvent& event) const;
   std::string end(const EndEvent& event) const;

@@ -25,7 +25,6 @@ double num_elements(const std::vector<std::int64_t>& shape) {
 class Sgd final : public Optimizer {
  public:
   explicit Sgd(OptimizerConfig config) : config_(std::move(config)) {}
-  std::string_view name() const override { return "sgd"; }
   std::vector<std::string> slots() const override {
     return config_.momentum > 0 ? std::vector<std::string>{"momentum"} : std::vector<std::string>{};
   }
@@ -48,7 +47,6 @@ class Adam final : public Optimizer {
  public:
   enum class Decay { kCoupled, kDecoupled };
   Adam(OptimizerConfig config, Decay decay) : config_(std::move(config)), decay_(decay) {}
-  std::string_view name() const override { return decay_ == Decay::kCoupled ? "adam" : "adamw"; }
   std::vector<std::string> slots() const override { return {"exp_avg", "exp_avg_sq"}; }
   double cost(const std::vector<std::int64_t>& shape) const override { return num_elements(shape); }
 

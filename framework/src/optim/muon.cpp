@@ -39,7 +39,6 @@ at::Tensor orthogonalize(const at::Tensor& matrix, std::int64_t steps) {
 class Muon final : public Optimizer {
  public:
   explicit Muon(OptimizerConfig config) : config_(std::move(config)) {}
-  std::string_view name() const override { return "muon"; }
   std::vector<std::string> slots() const override { return {"momentum"}; }
   bool needs_whole_parameters() const override { return true; }
 

@@ -29,7 +29,6 @@ struct Update {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  virtual std::string_view name() const = 0;
   virtual std::vector<std::string> slots()
       const = 0;  // names in the checkpoint: "momentum"; "exp_avg", "exp_avg_sq"
   virtual bool needs_whole_parameters() const { return false; }

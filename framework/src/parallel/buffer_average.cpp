@@ -25,14 +25,14 @@ void BufferAverage::begin_step() {
   for (std::size_t i = 0; i < buffers_.size(); ++i) before_[i].copy_(buffers_[i]);
 }
 
-void BufferAverage::start(double weight) {
+void BufferAverage::start(double share) {
   if (buffers_.empty()) return;
   const at::NoGradGuard no_grad;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const at::Tensor part =
         changes_.narrow(0, offset, buffers_[i].numel()).view(buffers_[i].sizes());
-    part.copy_(buffers_[i]).sub_(before_[i]).mul_(weight);
+    part.copy_(buffers_[i]).sub_(before_[i]).mul_(share);
     offset += buffers_[i].numel();
   }
   request_ = communicator_.all_reduce(span_of(changes_));

@@ -23,8 +23,8 @@ class BufferAverage {
 
   void begin_step();  // before the step's first forward
   // Collective; after the step's last forward. Backward may still read the buffers: a copy travels.
-  // weight: this rank's share of the step's samples; shares sum to 1.
-  void start(double weight);
+  // share: of the step's samples, this rank's; shares sum to 1.
+  void start(double share);
   void finish_step();  // waits, then writes the buffers; after backward
 
  private:

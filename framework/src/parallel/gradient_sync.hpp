@@ -33,11 +33,10 @@ struct StepCommunication {
 // first step, in which every reduction waits for the end of backward; from then on a bucket is
 // posted as soon as all of its parameters have fired that often (once, those that the first step
 // did not use: their bucket, and those after it, are posted after backward in steps without them).
-// Buckets are
-// posted in plan order on every rank, whatever the order in which they fill, so a rank whose graph
-// differs (no samples in this step, a branch not taken) posts late but never in another order. A
-// gradient that arrives after its bucket was posted cannot be saved any more: that is an error that
-// names the parameter.
+// Buckets are posted in plan order on every rank, whatever the order in which they fill, so a rank
+// whose graph differs (no samples in this step, a branch not taken) posts late but never in another
+// order. A gradient that arrives after its bucket was posted cannot be saved any more: that is an
+// error that names the parameter.
 
 // One step is begin_step(), then for each micro-batch forward and backward, the last of them after
 // expect_last_backward(), then finish_step(). Accumulation over the micro-batches before needs no
@@ -47,7 +46,7 @@ class GradientSync {
   // `flat` and `communicator` must outlive this; nothing else may use the communicator between
   // begin and finish.
   GradientSync(FlatParameters& flat, Communicator& communicator);
-  ~GradientSync();
+  ~GradientSync();  // waits for what is posted
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 

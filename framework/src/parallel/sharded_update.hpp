@@ -17,8 +17,8 @@ namespace trireme {
 
 class ShardedUpdate {
  public:
-  // groups: what GroupIndex of the plan's parameters means; frozen groups have no parameters in the
-  // plan. group_of: [parameter of flat]. All referenced objects must outlive this.
+  // groups: [PlanParameter::group]; frozen ones have no parameters in the plan. group_of:
+  // [parameter of flat]. All referenced objects must outlive this.
   ShardedUpdate(FlatParameters& flat, std::vector<ParameterGroup> groups, std::vector<int> group_of,
                 Communicator& communicator);
   ~ShardedUpdate();

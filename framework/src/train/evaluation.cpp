@@ -8,6 +8,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/reflection_pad2d.h>
+
+#include "comm/agree.hpp"
 #include "trireme/model.hpp"
 
 namespace trireme {
@@ -44,17 +46,6 @@ EvaluationOptions evaluation_options(const Config& config, int world_size) {
           .prefetch = config.data.prefetch};
 }
 
-namespace {
-
-// Collective.
-bool any_rank(bool mine, Communicator& communicator) {
-  double count = mine ? 1 : 0;
-  communicator.all_reduce({&count, 1, DType::kF64}).wait();
-  return count > 0;
-}
-
-}  // namespace
-
 EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat& format,
                           std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options,
                           Communicator& communicator) {
@@ -65,12 +56,11 @@ EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat&
                          .shuffle = false,
                          .rank = communicator.rank(),
                          .world_size = communicator.size()});
-  AugmentOptions plain = format.augment;
-  plain.flip = "none";
-  plain.crop_padding = 0;
   Loader loader(dataset, sampler,
-                {.augment = plain, .workers = options.workers, .prefetch = options.prefetch}, 0,
-                sampler.steps_per_epoch());
+                {.augment = without_augmentation(format.augment),
+                 .workers = options.workers,
+                 .prefetch = options.prefetch},
+                0, sampler.steps_per_epoch());
   std::array<double, 3> sums{};  // loss, metric, samples
   EvaluationResult result;
   replica.model->eval();
@@ -82,7 +72,10 @@ EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat&
       sums[1] += task.metric(output, batch.target).item<double>();
       sums[2] += static_cast<double>(batch.samples);
     }
-    if (options.stop_requested) result.stopped = any_rank(options.stop_requested(), communicator);
+    if (options.progress) {
+      options.progress(std::min(dataset->size(), (step + 1) * options.batch * communicator.size()));
+    }
+    if (options.stop_requested) result.stopped = any_rank(communicator, options.stop_requested());
   }
   replica.model->train();
   if (result.stopped) return result;
@@ -93,6 +86,17 @@ EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat&
   result.samples = static_cast<std::int64_t>(sums[2]);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+EvalEvent to_event(const EvaluationResult& result, const std::string& split, std::int64_t step,
+                   double epoch) {
+  return {.step = step,
+          .epoch = epoch,
+          .split = split,
+          .loss = result.loss,
+          .metric = result.metric,
+          .samples = result.samples,
+          .seconds = result.seconds};
 }
 
 }  // namespace trireme

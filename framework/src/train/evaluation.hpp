@@ -6,6 +6,7 @@
 #include <string>
 
 #include "config/config.hpp"
+#include "observe/observer.hpp"
 #include "train/replica.hpp"
 
 namespace trireme {
@@ -18,12 +19,14 @@ struct EvaluationResult {
 };
 
 struct EvaluationOptions {
-  std::int64_t batch = 500;      // samples a forward on one rank
+  std::int64_t batch = 1;        // samples a forward on one rank
   std::string views = "single";  // single | mirror | six, of train.eval_views
   std::int64_t workers = 1;
   std::int64_t prefetch = 2;
   // Asked after every batch on every rank; all stop where one is asked to. Empty: nobody asks.
   std::function<bool()> stop_requested = {};
+  // Told after every batch how many of the data set's samples are done. May be empty.
+  std::function<void(std::int64_t samples)> progress = {};
 };
 
 // What the configuration says.
@@ -34,6 +37,10 @@ EvaluationOptions evaluation_options(const Config& config, int world_size);
 EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat& format,
                           std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options,
                           Communicator& communicator);
+
+// step, epoch: done when it was evaluated.
+EvalEvent to_event(const EvaluationResult& result, const std::string& split, std::int64_t step,
+                   double epoch);
 
 // The model's output averaged over views of an image batch. "mirror": the image and its mirror
 // image. "six": half of that, and a quarter each of the same for the crops at (0, 0) and (2, 2) of

@@ -32,6 +32,9 @@ BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config,
   return plan;
 }
 
+// Without the sign of a NaN, which means nothing.
+std::string text_of(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
+
 std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
   std::vector<at::Tensor> tensors;
   for (const NamedTensor& n : named) tensors.push_back(n.tensor);
@@ -74,7 +77,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   const double terms = static_cast<double>(samples * format_.spec.targets_per_sample());
   std::int64_t own_samples = 0;
   for (const auto& ids : micro_batches) own_samples += static_cast<std::int64_t>(ids.size());
-  const double weight = static_cast<double>(own_samples) / static_cast<double>(samples);
+  const double share = static_cast<double>(own_samples) / static_cast<double>(samples);
   Sums local{.stop = stop ? 1.0 : 0.0};
   context_->step = step;
   bad_samples_.clear();
@@ -82,7 +85,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   sync_.begin_step();
   buffers_.begin_step();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
-    accumulate(to_tensors(loader.next(), format_), terms, m + 1 == micro_batches.size(), weight,
+    accumulate(to_tensors(loader.next(), format_), terms, m + 1 == micro_batches.size(), share,
                local);
   }
   if (micro_batches.empty()) buffers_.start(0);
@@ -113,7 +116,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   return outcome;
 }
 
-void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double weight,
+void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double share,
                               Sums& sums) {
   context_->sample_ids = batch.sample_ids;
   const at::Tensor output = replica_.model->forward(batch.input);
@@ -129,7 +132,7 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
     sums.metric += task_.metric(output, batch.target).item<double>();
   }
   if (last) {
-    buffers_.start(weight);
+    buffers_.start(share);
     sync_.expect_last_backward();
   }
   (task_.mean_loss ? loss / terms : loss).backward();
@@ -145,14 +148,14 @@ TrainingStep::Sums TrainingStep::agree(Sums local) const {
 void TrainingStep::report_not_finite(std::int64_t step, const Sums& local, const Sums& all) const {
   std::ostringstream own;
   if (local.not_finite > 0) {
-    own << "rank " << rank_ << ": loss " << local.loss << " for samples";
+    own << " rank " << rank_ << ": loss " << text_of(local.loss) << " for samples";
     for (std::size_t i = 0; i < bad_samples_.size() && i < 8; ++i) own << " " << bad_samples_[i];
     if (bad_samples_.size() > 8) own << " ... (" << bad_samples_.size() << " in this micro-batch)";
   }
-  std::string text = "step " + std::to_string(step + 1) + ": ";
-  if (all.not_finite == 0) text += "the gradient is not finite, though the loss is;";
+  std::string text = "step " + std::to_string(step + 1) + ":";
+  if (all.not_finite == 0) text += " the gradient is not finite, though the loss is;";
   for (const std::string& line : control_.exchange(own.str())) {
-    if (!line.empty()) text += line + "; ";
+    if (!line.empty()) text += line + ";";
   }
   throw SharedError(ExitCode::kNumerics,
                     text + " parameters are as after step " + std::to_string(step) +

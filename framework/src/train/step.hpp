@@ -43,7 +43,7 @@ class TrainingStep {
   struct Sums {  // of one step, over the ranks once agreed
     double loss = 0, metric = 0, squares = 0, not_finite = 0, stop = 0;
   };
-  void accumulate(TensorBatch batch, double terms, bool last, double weight, Sums& sums);
+  void accumulate(TensorBatch batch, double terms, bool last, double share, Sums& sums);
   Sums agree(Sums local) const;
   void report_not_finite(std::int64_t step, const Sums& local, const Sums& all) const;
   std::vector<double> rates(std::int64_t step) const;  // [group]

@@ -56,6 +56,12 @@ Trainer::Trainer(TrainerParts parts)
 StateDocument Trainer::restore(const std::filesystem::path& checkpoint) {
   const StateDocument document =
       restore_snapshot(checkpoint, parts_.replica, &step_.update(), parts_.control);
+  if (document.state.step > length_.total_steps) {
+    throw SharedError(ExitCode::kUsage,
+                      "the run has done " + std::to_string(document.state.step) +
+                          " steps, but train.epochs and train.max_steps now allow " +
+                          std::to_string(length_.total_steps) + " only; raise them");
+  }
   state_ = document.state;
   saved_step_ = state_.step;
   relink_best(checkpoint);
@@ -75,6 +81,7 @@ void Trainer::relink_best(const std::filesystem::path& checkpoint) {
 EndEvent Trainer::run() {
   const auto start = std::chrono::steady_clock::now();
   parts_.observer.on_start({.step = state_.step,
+                            .evaluation_pending = state_.evaluation_pending,
                             .total_steps = length_.total_steps,
                             .steps_per_epoch = length_.steps_per_epoch,
                             .world_size = parts_.control.size(),
@@ -88,8 +95,9 @@ EndEvent Trainer::run() {
   double samples = 0, step_ms = 0;
   bool stopped = false;
   if (state_.evaluation_pending) {
-    stopped = !evaluate_if_due();
-    if (!stopped) save();
+    const Evaluation evaluation = evaluate_if_due();
+    stopped = evaluation == Evaluation::kCutOff;
+    if (evaluation == Evaluation::kDone) save();
   }
   while (!done() && !stopped) {
     const StepOutcome outcome = step_.run(state_.step, loader, parts_.stop_requested());
@@ -97,7 +105,7 @@ EndEvent Trainer::run() {
     samples += static_cast<double>(outcome.event.samples);
     step_ms += outcome.event.step_ms;
     parts_.observer.on_step(outcome.event);
-    stopped = !evaluate_if_due() || (outcome.stop && !done());
+    stopped = evaluate_if_due() == Evaluation::kCutOff || (outcome.stop && !done());
     save_if_due(stopped || done());
   }
   EndEvent end{.status = stopped ? "stopped" : out_of_patience() ? "early_stop" : "finished"};
@@ -120,31 +128,33 @@ bool Trainer::evaluation_due() const {
   return period > 0 && periods(state_.step) > periods(state_.step - 1);
 }
 
-bool Trainer::evaluate_if_due() {
+Trainer::Evaluation Trainer::evaluate_if_due() {
   new_best_ = false;
-  TrainingState before = state_;
+  const TrainingState before = state_;
   state_.evaluation_pending = false;
-  if (!evaluation_due()) return true;
-  std::vector<EvalEvent> events;
-  const auto run = [&](const char* split, const std::shared_ptr<const Dataset>& dataset) {
-    const std::optional<EvalEvent> event = evaluate_on(split, dataset);
-    if (event) events.push_back(*event);
-    return event.has_value();
-  };
-  bool complete = true;
+  if (!evaluation_due()) return Evaluation::kNotDue;
+  if (evaluate()) return Evaluation::kDone;
+  state_ = before;
+  state_.evaluation_pending = true;
+  new_best_ = false;
+  return Evaluation::kCutOff;
+}
+
+bool Trainer::evaluate() {
+  std::optional<EvalEvent> validation, test;
   if (parts_.data.validation != nullptr) {
-    complete = run("validation", parts_.data.validation);
-    if (complete) judge(events.back());
+    validation = evaluate_on("validation", parts_.data.validation);
+    if (!validation) return false;
+    judge(*validation);
   }
   const bool test_now = parts_.data.validation == nullptr || done();
-  if (complete && parts_.data.test != nullptr && test_now) complete = run("test", parts_.data.test);
-  if (!complete) {
-    before.evaluation_pending = true;
-    state_ = before;
-    new_best_ = false;
-    return false;
+  if (parts_.data.test != nullptr && test_now) {
+    test = evaluate_on("test", parts_.data.test);
+    if (!test) return false;
   }
-  for (const EvalEvent& event : events) parts_.observer.on_eval(event);
+  // Not before both are complete: what was cut off has told nobody anything.
+  if (validation) parts_.observer.on_eval(*validation);
+  if (test) parts_.observer.on_eval(*test);
   return true;
 }
 
@@ -152,17 +162,13 @@ std::optional<EvalEvent> Trainer::evaluate_on(const std::string& split,
                                               std::shared_ptr<const Dataset> dataset) {
   EvaluationOptions options = evaluation_options(parts_.config, parts_.control.size());
   options.stop_requested = parts_.stop_requested;
-  const EvaluationResult result = evaluate(parts_.replica, parts_.task, parts_.format,
-                                           std::move(dataset), options, parts_.control);
+  options.progress = [&, total = dataset->size()](std::int64_t samples) {
+    parts_.observer.on_eval_progress({.split = split, .samples = samples, .total = total});
+  };
+  const EvaluationResult result = trireme::evaluate(parts_.replica, parts_.task, parts_.format,
+                                                    std::move(dataset), options, parts_.control);
   if (result.stopped) return std::nullopt;
-  return EvalEvent{
-      .step = state_.step,
-      .epoch = static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch),
-      .split = split,
-      .loss = result.loss,
-      .metric = result.metric,
-      .samples = result.samples,
-      .seconds = result.seconds};
+  return to_event(result, split, state_.step, epoch());
 }
 
 void Trainer::judge(EvalEvent& event) {
@@ -190,12 +196,11 @@ void Trainer::save_if_due(bool must) {
 
 void Trainer::save() {
   if (parts_.checkpoints.empty()) return;
-  const StateDocument document{
-      .state = state_,
-      .epoch = static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch),
-      .world_size = parts_.control.size(),
-      .config = dump_config(parts_.config),
-      .environment = parts_.environment};
+  const StateDocument document{.state = state_,
+                               .epoch = epoch(),
+                               .world_size = parts_.control.size(),
+                               .config = dump_config(parts_.config),
+                               .environment = parts_.environment};
   const CheckpointEvent event =
       save_snapshot(parts_.checkpoints, document, parts_.replica, step_.update(), parts_.control);
   saved_step_ = state_.step;

@@ -51,21 +51,24 @@ class Trainer {
  public:
   explicit Trainer(TrainerParts parts);  // collective
 
-  // Collective; before run(). Goes on from this checkpoint instead of step 0.
+  // Collective; before run(). Goes on from this checkpoint instead of step 0. SharedError where it
+  // is none, or beyond the run's length.
   StateDocument restore(const std::filesystem::path& checkpoint);
   // Collective. Trains to the end, an early stop, or a request to stop; evaluates and saves on the
-  // way. SharedError for what all ranks decided together (not finite, a checkpoint that cannot be
-  // written); anything else concerns this rank alone, and the others wait for it: the caller has to
-  // end the job.
+  // way. An evaluation is on the validation split, and at the end on the test split, too; without a
+  // validation split always on the test split. SharedError for what all ranks decided together (not
+  // finite, a checkpoint that cannot be written); anything else concerns this rank alone, and the
+  // others wait for it: the caller has to end the job.
   EndEvent run();
 
   const TrainingState& state() const { return state_; }
   bool done() const { return state_.step >= length_.total_steps || out_of_patience(); }
-  TrainingStep& step() { return step_; }
 
  private:
   void relink_best(const std::filesystem::path& checkpoint);
-  bool evaluate_if_due();  // false: cut off by a request to stop, and nothing has changed
+  enum class Evaluation { kNotDue, kDone, kCutOff };
+  Evaluation evaluate_if_due();  // kCutOff: on a request to stop; then it is pending
+  bool evaluate();               // false: cut off
   bool evaluation_due() const;
   std::optional<EvalEvent> evaluate_on(const std::string& split,
                                        std::shared_ptr<const Dataset> dataset);
@@ -73,6 +76,9 @@ class Trainer {
   void save_if_due(bool must);
   void save();
   bool out_of_patience() const;
+  double epoch() const {
+    return static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch);
+  }
 
   TrainerParts parts_;
   Sampler sampler_;

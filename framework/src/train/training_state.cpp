@@ -35,7 +35,7 @@ StateDocument parse_state(const std::string& text, const std::string& where) {
     document.state.best_step = json.at("best_step").get<std::int64_t>();
     document.state.evaluations_without_best =
         json.at("evaluations_without_best").get<std::int64_t>();
-    document.state.evaluation_pending = json.at("evaluation_pending").get<bool>();
+    document.state.evaluation_pending = json.value("evaluation_pending", false);
     document.world_size = json.at("world_size").get<int>();
     document.environment = json.at("environment").dump();
     document.config = json.at("config").get<std::string>();

@@ -13,7 +13,8 @@ struct TrainingState {
   std::optional<double> best_metric;  // on the validation split
   std::int64_t best_step = 0;
   std::int64_t evaluations_without_best = 0;  // since then
-  // The evaluation after this step was cut off by a request to stop; a resumed run makes up for it.
+  // The evaluation after this step was cut off by a request to stop; a resumed run makes up for it,
+  // unless its new configuration does not want it any more.
   bool evaluation_pending = false;
 };
 

@@ -25,16 +25,16 @@ class H5py : public ::testing::Test {
       }
     }
     if (python_.empty()) GTEST_SKIP() << "no python3 with h5py here";
-    fs::create_directories(root_.path() / "runs/mnist");
-    CheckpointWriter writer(root_.path() / "runs/mnist/checkpoints", 120);
+    fs::create_directories(root_.path() / "runs/quickstart");
+    CheckpointWriter writer(root_.path() / "runs/quickstart/checkpoints", 120);
     std::array<float, 6> weight{};
     std::iota(weight.begin(), weight.end(), 0.0F);
-    writer.add({"parameters/layer1.0.conv1.weight", DType::kF32, {2, 3}},
+    writer.add({"parameters/convs.0.weight", DType::kF32, {2, 3}},
                std::as_bytes(std::span(weight)));
     const std::int64_t batches = 7;
     writer.add({"buffers/bn1.num_batches_tracked", DType::kI64, {}},
                std::as_bytes(std::span(&batches, 1)));
-    writer.add({"optimizer/exp_avg/layer1.0.conv1.weight", DType::kF64, {0, 3}}, {});
+    writer.add({"optimizer/exp_avg/convs.0.weight", DType::kF64, {0, 3}}, {});
     model_ = writer.commit(R"({"step": 120, "name": "é"})") / "model.h5";
   }
 
@@ -61,7 +61,7 @@ TEST_F(H5py, RunsTheExampleOfTheDocumentation) {
   ASSERT_GT(begin, fence.size());
   set_file_text(root_.path() / "example.py", page.substr(begin, page.find("```", begin) - begin));
   ASSERT_EQ(run("example.py > output"), 0);
-  EXPECT_EQ(file_text(root_.path() / "output"), "(2, 3) float32 120\n");
+  EXPECT_EQ(file_text(root_.path() / "output"), "['convs.0.weight']\n(2, 3) float32 120\n");
 }
 
 }  // namespace

@@ -14,12 +14,12 @@ def main() -> None:
     with h5py.File(parser.parse_args().model, "r") as file:
         assert sorted(file) == ["buffers", "optimizer", "parameters", "state"], list(file)
         assert dict(file.attrs) == {"trireme_format": 1, "step": 120}, dict(file.attrs)
-        weight = file["parameters/layer1.0.conv1.weight"]
+        weight = file["parameters/convs.0.weight"]
         assert weight.dtype == np.float32 and weight.shape == (2, 3), weight
         assert (weight[...] == np.arange(6).reshape(2, 3)).all(), weight[...]
         batches = file["buffers/bn1.num_batches_tracked"]
         assert batches.dtype == np.int64 and batches.shape == () and batches[()] == 7, batches
-        moment = file["optimizer/exp_avg/layer1.0.conv1.weight"]
+        moment = file["optimizer/exp_avg/convs.0.weight"]
         assert moment.dtype == np.float64 and moment.shape == (0, 3), moment
         assert json.loads(file["state"][()]) == {"step": 120, "name": "é"}, file["state"][()]
 

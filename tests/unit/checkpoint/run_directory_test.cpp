@@ -46,8 +46,9 @@ TEST(RunDirectory, ReadsBackWhatItWrote) {
   const std::string text("a\0b\n", 4);
   run.write("config.yaml", "old, and longer");
   run.write("config.yaml", text);
-  EXPECT_EQ(run.read("config.yaml"), text);
-  EXPECT_THAT(error_of([&] { run.read("state.json"); }), HasSubstr("state.json"));
+  EXPECT_EQ(RunDirectory::read(run.path(), "config.yaml"), text);
+  EXPECT_THAT(error_of([&] { RunDirectory::read(run.path(), "state.json"); }),
+              HasSubstr("state.json"));
 }
 
 TEST(RunDirectory, AUsedOneIsRefusedForANewRun) {
@@ -55,10 +56,14 @@ TEST(RunDirectory, AUsedOneIsRefusedForANewRun) {
        {"config.yaml", "state.json", "metrics.jsonl", "metrics.csv", "log.txt"}) {
     const TemporaryDirectory root;
     set_file_text(root.path() / name, "x");
-    EXPECT_THAT(error_of([&] { RunDirectory::create(root.path()); }),
-                AllOf(HasSubstr("trainer resume " + root.path().string()), HasSubstr("run.dir")))
+    EXPECT_THAT(
+        error_of([&] { RunDirectory::create(root.path()); }),
+        AllOf(HasSubstr(root.path().string()), HasSubstr("--resume auto"), HasSubstr("run.dir")))
         << name;
     EXPECT_EQ(file_text(root.path() / name), "x");
+    fs::create_directories(root.path() / "checkpoints" / "step-00000003");
+    EXPECT_THAT(error_of([&] { RunDirectory::create(root.path()); }),
+                HasSubstr("trainer resume " + root.path().string()));
   }
   const TemporaryDirectory root;
   fs::create_directories(root.path() / "checkpoints/step-00000001");
@@ -83,7 +88,7 @@ TEST(RunDirectory, IsHeldByOneRunAtATime) {
     EXPECT_THAT(error_of([&] { RunDirectory::create(root.path()); }), holder);
     EXPECT_THAT(error_of([&] { RunDirectory::open(root.path(), ignore); }), holder);
   }
-  EXPECT_EQ(RunDirectory::open(root.path(), ignore).read("config.yaml"), "x");
+  EXPECT_EQ(RunDirectory::read(root.path(), "config.yaml"), "x");
 }
 
 TEST(RunDirectory, OpeningOneWithoutARunIsRefused) {
@@ -109,6 +114,17 @@ TEST(RunDirectory, OpeningRemovesAndNamesLeftovers) {
   EXPECT_FALSE(fs::exists(file) || fs::exists(directory));
 }
 
+TEST(RunDirectory, ACopyThatFollowedLinksIsRefusedWithTheWayOut) {
+  for (const char* name : {"latest", "best"}) {
+    const TemporaryDirectory root;
+    { RunDirectory::create(root.path()).write("config.yaml", "x"); }
+    fs::create_directory(root.path() / "checkpoints" / name);
+    EXPECT_THAT(error_of([&] { RunDirectory::open(root.path(), ignore); }),
+                AllOf(HasSubstr((root.path() / "checkpoints" / name).string()),
+                      HasSubstr("links followed"), HasSubstr("remove")));
+  }
+}
+
 TEST(RunDirectory, APathThatIsAFileIsNamed) {
   const TemporaryDirectory root;
   set_file_text(root.path() / "file", "x");
@@ -131,7 +147,7 @@ TEST(RunDirectory, AFailedWriteKeepsTheOldFile) {
   for (int nth = 1; nth <= 4; ++nth) {  // write, fsync, close, rename
     const FailingCalls failing(nth, EIO, false);
     EXPECT_THAT(error_of([&] { run.write("state.json", "new"); }), HasSubstr("errno 5"));
-    EXPECT_EQ(run.read("state.json"), "old");
+    EXPECT_EQ(RunDirectory::read(run.path(), "state.json"), "old");
     EXPECT_THAT(names_in(root.path()), ElementsAre(".lock", "checkpoints", "state.json"));
   }
 }
@@ -147,9 +163,10 @@ TEST(RunDirectory, LinksLaidInWaitAreNotFollowed) {
   fs::remove(path / ".lock");
   const RunDirectory run = RunDirectory::create(path);
   fs::create_symlink(victim, path / "config.yaml");
-  EXPECT_THAT(error_of([&] { run.read("config.yaml"); }), HasSubstr("symbolic link"));
+  EXPECT_THAT(error_of([&] { RunDirectory::read(run.path(), "config.yaml"); }),
+              HasSubstr("symbolic link"));
   run.write("config.yaml", "x");
-  EXPECT_EQ(run.read("config.yaml"), "x");
+  EXPECT_EQ(RunDirectory::read(run.path(), "config.yaml"), "x");
   EXPECT_EQ(file_text(victim), "precious");
 }
 

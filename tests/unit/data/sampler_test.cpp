@@ -144,5 +144,23 @@ TEST(Sampler, MoreRanksThanSamplesLeavesSomeWithNone) {
   EXPECT_EQ(std::ranges::count(micro_batches, 0), 3);
 }
 
+TEST(Sampler, MoreSamplesThanItCanShuffleAreAnErrorOfTheData) {
+  try {
+    const Sampler sampler({.num_samples = (std::int64_t{1} << 32) + 1, .global_batch = 8});
+    FAIL() << "accepted";
+  } catch (const DataError& error) {
+    EXPECT_NE(std::string(error.what()).find("4294967297 samples"), std::string::npos);
+  }
+}
+
+TEST(Sampler, WithoutShufflingItKeepsNoOrderInMemory) {
+  const std::int64_t most = std::int64_t{1} << 32;  // as a list it would take 34 GB
+  const Sampler sampler(
+      {.num_samples = most, .global_batch = 8, .micro_batch = 5, .shuffle = false});
+  const std::vector<Ids> last{{most - 8, most - 7, most - 6, most - 5, most - 4},
+                              {most - 3, most - 2, most - 1}};
+  EXPECT_EQ(sampler.micro_batches(sampler.steps_per_epoch() - 1), last);
+}
+
 }  // namespace
 }  // namespace trireme

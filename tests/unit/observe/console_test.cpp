@@ -204,6 +204,15 @@ TEST_F(ConsoleTest, ATerminalWithoutStepsEndsWithItsEndLine) {
   EXPECT_EQ(stream_.str(), "finished after 0 steps: 0s, 0 samples/s\n");
 }
 
+TEST_F(ConsoleTest, ALongEvaluationShowsHowFarItIs) {
+  auto console = make_console(stream_, options());
+  console->on_start(kStart);
+  console->on_eval_progress({.split = "test", .samples = 500, .total = 10000});
+  console->on_eval_progress({.split = "test", .samples = 1000, .total = 10000});
+  EXPECT_NE(stream_.str().find("evaluating test: 500 of 10,000 samples\n"), std::string::npos);
+  EXPECT_EQ(stream_.str().find("1,000 of"), std::string::npos) << "not more often than asked for";
+}
+
 TEST_F(ConsoleTest, TheLogHoldsThePlainLinesWithTheTimeAndKeepsThemOverResumes) {
   const TemporaryDirectory root;
   const LogFileOptions log_options{
@@ -213,7 +222,6 @@ TEST_F(ConsoleTest, TheLogHoldsThePlainLinesWithTheTimeAndKeepsThemOverResumes) 
       .clock = [] { return std::chrono::system_clock::from_time_t(1738326896); }};
   {
     LogFile log(log_options);
-    log.note("a warning");
     log.on_end({.status = "stopped", .steps = 1, .seconds = 2, .samples_per_s = 3});
   }
   {
@@ -223,7 +231,6 @@ TEST_F(ConsoleTest, TheLogHoldsThePlainLinesWithTheTimeAndKeepsThemOverResumes) 
   std::ifstream stream(log_options.path);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   EXPECT_EQ(text,
-            "2025-01-31T12:34:56Z a warning\n"
             "2025-01-31T12:34:56Z stopped after 1 step: 2s, 3 samples/s\n"
             "2025-01-31T12:34:56Z training on 4 ranks: 11,173,962 parameters, 320 samples, "
             "5 steps an epoch, 10 steps in all\n");

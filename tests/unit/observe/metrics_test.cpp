@@ -12,6 +12,8 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "support/temporary_directory.hpp"
@@ -224,6 +226,27 @@ TEST_F(Metrics, ResumingRemovesEveryKindOfLaterEventAndKeepsEarlierOnes) {
   JsonlWriter writer(options("m.jsonl"));
   writer.on_start({.step = 4});
   EXPECT_THAT(text("m.jsonl"), ::testing::StartsWith(kept + R"({"event":"start","step":4,)"));
+}
+
+TEST_F(Metrics, AnEvaluationThatComesAgainStandsOnce) {
+  set_text("m.jsonl", "{\"event\":\"step\",\"step\":4}\n{\"event\":\"eval\",\"step\":4}\n"s);
+  JsonlWriter writer(options("m.jsonl"));
+  writer.on_start({.step = 4, .evaluation_pending = true});
+  EvalEvent event;
+  event.step = 4;
+  writer.on_eval(event);
+  const std::string all = text("m.jsonl");
+  EXPECT_EQ(all.find("eval"), all.rfind("\"eval\"") + 1);
+  EXPECT_THAT(json_steps("m.jsonl"), ElementsAre(4));
+}
+
+TEST_F(Metrics, EveryColumnIsExplained) {
+  std::ifstream file(std::string(TRIREME_SOURCE_DIR) + "/framework/docs/METRICS.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  std::stringstream columns(kHeader);
+  for (std::string column; std::getline(columns, column, ',');) {
+    EXPECT_THAT(page, HasSubstr("\n| " + column + " |"));
+  }
 }
 
 TEST_F(Metrics, LinesTornOrGarbledByAKillAreRemoved) {

@@ -203,7 +203,6 @@ TEST(Rules, NameTheirSlots) {
   EXPECT_EQ(make_optimizer(settings("adam"))->slots(), moments);
   EXPECT_EQ(make_optimizer(settings("adamw"))->slots(), moments);
   for (const char* name : {"sgd", "adam", "adamw", "muon"}) {
-    EXPECT_EQ(make_optimizer(settings(name))->name(), name);
     EXPECT_EQ(make_optimizer(settings(name))->needs_whole_parameters(),
               std::string(name) == "muon");
   }
