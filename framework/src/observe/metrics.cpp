@@ -112,8 +112,8 @@ void JsonlWriter::on_start(const StartEvent& event) {
 
 void JsonlWriter::write_step(const StepEvent& event) {
   Json json{{"event", "step"}};
-  for (const auto& [name, value] : columns_of(event, metric_)) {
-    std::visit([&](const auto number) { json[name] = number; }, value);
+  for (const Column& column : columns_of(event, metric_)) {
+    std::visit([&](const auto number) { json[column.first] = number; }, column.second);
   }
   file_.append(to_text(json));
 }

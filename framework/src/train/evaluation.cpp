@@ -47,8 +47,8 @@ EvaluationOptions evaluation_options(const Config& config, int world_size) {
 }
 
 EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat& format,
-                          std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options,
-                          Communicator& communicator) {
+                          const std::shared_ptr<const Dataset>& dataset,
+                          const EvaluationOptions& options, Communicator& communicator) {
   const auto start = std::chrono::steady_clock::now();
   const at::NoGradGuard no_grad;
   const Sampler sampler({.num_samples = dataset->size(),

@@ -35,8 +35,8 @@ EvaluationOptions evaluation_options(const Config& config, int world_size);
 // Collective. Every sample counts exactly once, whatever the world size; the ranks share the work.
 // The model is in eval mode meanwhile and in train mode afterwards.
 EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat& format,
-                          std::shared_ptr<const Dataset> dataset, const EvaluationOptions& options,
-                          Communicator& communicator);
+                          const std::shared_ptr<const Dataset>& dataset,
+                          const EvaluationOptions& options, Communicator& communicator);
 
 // step, epoch: done when it was evaluated.
 EvalEvent to_event(const EvaluationResult& result, const std::string& split, std::int64_t step,

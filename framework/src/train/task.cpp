@@ -10,7 +10,7 @@ namespace trireme {
 namespace {
 
 // The memory lives as long as the tensor.
-at::Tensor adopt(std::vector<std::byte> bytes, std::vector<std::int64_t> shape,
+at::Tensor adopt(std::vector<std::byte> bytes, const std::vector<std::int64_t>& shape,
                  at::ScalarType type) {
   auto owner = std::make_shared<std::vector<std::byte>>(std::move(bytes));
   return at::from_blob(

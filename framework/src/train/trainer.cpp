@@ -159,14 +159,14 @@ bool Trainer::evaluate() {
 }
 
 std::optional<EvalEvent> Trainer::evaluate_on(const std::string& split,
-                                              std::shared_ptr<const Dataset> dataset) {
+                                              const std::shared_ptr<const Dataset>& dataset) {
   EvaluationOptions options = evaluation_options(parts_.config, parts_.control.size());
   options.stop_requested = parts_.stop_requested;
   options.progress = [&, total = dataset->size()](std::int64_t samples) {
     parts_.observer.on_eval_progress({.split = split, .samples = samples, .total = total});
   };
   const EvaluationResult result = trireme::evaluate(parts_.replica, parts_.task, parts_.format,
-                                                    std::move(dataset), options, parts_.control);
+                                                    dataset, options, parts_.control);
   if (result.stopped) return std::nullopt;
   return to_event(result, split, state_.step, epoch());
 }

@@ -71,7 +71,7 @@ class Trainer {
   bool evaluate();               // false: cut off
   bool evaluation_due() const;
   std::optional<EvalEvent> evaluate_on(const std::string& split,
-                                       std::shared_ptr<const Dataset> dataset);
+                                       const std::shared_ptr<const Dataset>& dataset);
   void judge(EvalEvent& event);
   void save_if_due(bool must);
   void save();
