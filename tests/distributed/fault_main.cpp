@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that meets trouble, for expect_exit.sh: comm_fault KIND. Reports and ends as the trainer
-// does: one line, then MPI_Abort with the error's exit code.
+// A rank that meets trouble, for expect_exit.sh: comm_fault KIND [--messages]. Reports and ends as
+// the trainer does: one line, then MPI_Abort with the error's exit code.
 #include <signal.h>
 #include <unistd.h>
 
@@ -51,7 +51,7 @@ void one_is_missing(Communicator& world) {
   reduce(world, 50000);
 }
 
-// More arrives than was expected, or less: found by the progress thread.
+// More arrives than was expected, or less.
 void counts_differ(Communicator& world) { reduce(world, world.rank() == 0 ? 40000 : 50000); }
 
 void later_calls_fail(Communicator& world) {
@@ -73,8 +73,8 @@ const std::map<std::string, void (*)(Communicator&)> kKinds = {
     {"nothing", [](Communicator& world) { reduce(world, 10); }},
 };
 
-int run(const std::string& kind) {
-  MpiEnvironment environment;
+int run(const std::string& kind, bool node_memory) {
+  MpiEnvironment environment({.node_memory = node_memory});
   try {
     const auto world = environment.world();
     kKinds.at(kind)(*world);
@@ -90,9 +90,10 @@ int run(const std::string& kind) {
 }  // namespace trireme
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc < 2) return 2;
+  const bool node_memory = argc == 2;  // else: --messages
   try {
-    return trireme::run(argv[1]);
+    return trireme::run(argv[1], node_memory);
   } catch (const trireme::Error& error) {  // the environment was never made
     std::fprintf(stderr, "error: %s\n", error.what());
     return static_cast<int>(error.code());

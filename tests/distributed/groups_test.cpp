@@ -123,10 +123,13 @@ TEST_P(Groups, ADestroyedRequestHasLeftTheMemory) {
     std::vector<double> data(20000, communicator.rank());
     { const Request dropped = communicator.all_reduce(span_of(data)); }
     EXPECT_EQ(data[19999], sum_of_ranks(communicator));
+    std::vector<double> other(20000, communicator.rank());
+    data[0] = communicator.rank() == 0 ? 17 : 0;
     Request overwritten = communicator.broadcast(span_of(data), 0);
-    overwritten = communicator.all_reduce(span_of(data));
+    overwritten = communicator.all_reduce(span_of(other));
+    EXPECT_EQ(data[0], 17);
     overwritten.wait();
-    EXPECT_EQ(data[0], sum_of_ranks(communicator) * communicator.size());
+    EXPECT_EQ(other[0], sum_of_ranks(communicator));
   });
 }
 

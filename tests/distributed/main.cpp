@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the suite alone, or as a rank of mpirun: then a failure on any rank fails the job.
-// --tiny-limits makes every message longer than 1001 bytes travel in pieces, bounds the operations
-// in flight to three, and gathers no small sums: what else only counts beyond 2^31 and long runs
-// reach.
+// --messages lets data travel as messages within a node, too.
+// --tiny-limits does so, and makes every message longer than 1001 bytes travel in pieces, bounds
+// the operations in flight to three, and gathers no small sums: what else only counts beyond 2^31
+// and long runs reach.
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
 #include <memory>
 
@@ -43,6 +45,10 @@ namespace {
 int run_under_mpi(const MpiOptions& options) {
   MpiEnvironment environment(options);
   world() = environment.world();
+  if (environment.without_node_memory().empty() != options.node_memory) {
+    std::fprintf(stderr, "node memory: %s\n", environment.without_node_memory().c_str());
+    environment.abort(1);
+  }
   world()->set_timeout(std::chrono::seconds(60));  // a rank that failed leaves the others waiting
   if (world()->rank() != 0) {
     auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
@@ -63,8 +69,12 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   if (!trireme::MpiEnvironment::launched()) return RUN_ALL_TESTS();
   trireme::MpiOptions options;
+  if (argc > 1 && std::strcmp(argv[1], "--messages") == 0) options.node_memory = false;
   if (argc > 1 && std::strcmp(argv[1], "--tiny-limits") == 0) {
-    options = {.max_message_bytes = 1001, .gather_limit_bytes = 0, .max_in_flight = 3};
+    options = {.max_message_bytes = 1001,
+               .gather_limit_bytes = 0,
+               .max_in_flight = 3,
+               .node_memory = false};
   }
   return trireme::testing::run_under_mpi(options);
 }

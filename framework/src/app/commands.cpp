@@ -85,6 +85,8 @@ Environment start_up(Launch& launch, const Config& config) {
                   plural(static_cast<std::size_t>(threads), "thread") + " a rank; " +
                   config.data.name + " -> " + config.model.name + ", run directory " +
                   config.run.dir + "\n");
+  if (const std::string why = launch.without_node_memory(); !why.empty())
+    say(launch, "data between the ranks of a node travels as messages: " + why + "\n");
   const std::string crowded = oversubscription(world, threads);
   if (!crowded.empty() && world.rank() == 0) warn(crowded);
   return environment;

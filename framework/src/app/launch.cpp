@@ -19,6 +19,10 @@ Launch::Launch() {
   }
 }
 
+std::string Launch::without_node_memory() const {
+  return mpi_ != nullptr && world_->size() > 1 ? mpi_->without_node_memory() : std::string();
+}
+
 void Launch::finish() {
   if (mpi_ != nullptr) mpi_->finalize();
 }

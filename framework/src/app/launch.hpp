@@ -17,6 +17,8 @@ class Launch {
   Communicator& world() { return *world_; }
   const std::string& host() const { return host_; }
   bool under_launcher() const { return mpi_ != nullptr; }
+  // Why the ranks of a node do not share memory; empty: they do, or there is one rank.
+  std::string without_node_memory() const;
 
   // Collective: the regular end, after all ranks have agreed on it.
   void finish();

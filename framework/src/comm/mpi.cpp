@@ -88,6 +88,7 @@ void check_options(const MpiOptions& options) {
 struct MpiEnvironment::State {
   std::string host;
   std::string thread_level;
+  std::string without_node_memory;
   int rank = 0;
   int size = 1;
   std::shared_ptr<MpiLink> link;
@@ -131,8 +132,15 @@ std::unique_ptr<Communicator> MpiEnvironment::world() {
   TRIREME_ASSERT(context == 0, "world() is called once");
   auto members = std::make_shared<std::vector<int>>(static_cast<std::size_t>(state_->size));
   std::iota(members->begin(), members->end(), 0);
-  return std::make_unique<MpiCommunicator>(state_->link, std::move(members), state_->rank, context,
-                                           std::chrono::milliseconds(0));
+  auto world = std::make_unique<MpiCommunicator>(state_->link, std::move(members), state_->rank,
+                                                 context, std::chrono::milliseconds(0), nullptr);
+  state_->without_node_memory =
+      state_->link->options.node_memory ? world->share_node_memory() : "it is switched off";
+  return world;
+}
+
+const std::string& MpiEnvironment::without_node_memory() const {
+  return state_->without_node_memory;
 }
 
 const std::string& MpiEnvironment::host() const { return state_->host; }

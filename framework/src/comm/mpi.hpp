@@ -17,6 +17,8 @@ struct MpiOptions {
   std::size_t gather_limit_bytes = std::size_t{4} << 10;
   // Of one communicator; one more waits for the oldest.
   int max_in_flight = 1024;
+  // Whether the ranks of a node share memory; else all data travels as messages.
+  bool node_memory = true;
 };
 
 // MPI from MPI_Init_thread to its end. One a process; made and finalized on the same thread.
@@ -46,6 +48,8 @@ class MpiEnvironment {
   // All ranks. To be called once; the communicator may outlive the environment, but then throws.
   std::unique_ptr<Communicator> world();
 
+  // Why the ranks of a node do not share memory; empty: they do. Known after world().
+  const std::string& without_node_memory() const;
   const std::string& host() const;          // MPI's name of this node
   const std::string& thread_level() const;  // "MPI_THREAD_MULTIPLE" or "MPI_THREAD_SERIALIZED"
 

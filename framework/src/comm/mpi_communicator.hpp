@@ -6,9 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "comm/memory.hpp"
 #include "comm/mpi.hpp"
 #include "comm/mpi_call.hpp"
 #include "comm/mpi_operation.hpp"
+#include "comm/node_operation.hpp"
 #include "comm/progress.hpp"
 #include "comm/scratch.hpp"
 #include "trireme/communicator.hpp"
@@ -34,15 +36,21 @@ struct MpiLink {
   const std::vector<int> node_of;  // [rank in comm] -> lowest rank of its node
   const MpiOptions options;
   std::atomic<int> next_context = 0;
-  ScratchPool scratch;  // progress thread only
-  Progress progress;    // last: its thread uses the others
+  ScratchPool scratch{allocate_pages};
+  std::unique_ptr<NodeMemory> node_memory;  // null: the ranks of a node do not share memory
+  Progress progress;                        // last: its thread uses the others
 };
 
 class MpiCommunicator : public Communicator {
  public:
-  // members: [rank in the group] -> rank in link->comm
+  // members: [rank in the group] -> rank in link->comm. board: null where the group has none.
   MpiCommunicator(std::shared_ptr<MpiLink> link, std::shared_ptr<const std::vector<int>> members,
-                  int rank, int context, std::chrono::milliseconds timeout);
+                  int rank, int context, std::chrono::milliseconds timeout,
+                  std::shared_ptr<const NodeBoard> board);
+
+  // Collective, before anything else is posted: lets the ranks of each node share memory. Returns
+  // why they do not; empty: they do.
+  std::string share_node_memory();
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }
@@ -60,8 +68,11 @@ class MpiCommunicator : public Communicator {
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
 
  private:
-  std::shared_ptr<MpiOperation> post(Call call);
+  std::shared_ptr<CollectiveTask> post(Call call);
+  std::shared_ptr<CollectiveTask> post_on_node(Call call);
+  std::shared_ptr<CollectiveTask> post_messages(Call call);
   int agree_on_context();
+  bool on_one_node(const std::vector<int>& group) const;
 
   const std::shared_ptr<MpiLink> link_;
   const std::shared_ptr<const std::vector<int>> members_;
@@ -69,7 +80,8 @@ class MpiCommunicator : public Communicator {
   const int context_;
   std::chrono::milliseconds timeout_;
   std::uint64_t sequence_ = 0;
-  std::vector<std::weak_ptr<MpiOperation>> in_flight_;  // [sequence % window]
+  std::shared_ptr<const NodeBoard> board_;
+  std::vector<std::weak_ptr<CollectiveTask>> in_flight_;  // [sequence % window]
 };
 
 }  // namespace trireme

@@ -9,24 +9,13 @@ namespace trireme {
 
 MpiOperation::MpiOperation(Call call, int rank, Route route, std::vector<Stage> stages,
                            ScratchPool& scratch, std::chrono::milliseconds timeout)
-    : Task(timeout),
-      call_(std::move(call)),
-      rank_(rank),
-      size_(static_cast<int>(route.members->size())),
+    : CollectiveTask(std::move(call), rank, static_cast<int>(route.members->size()), timeout),
       stages_(std::move(stages)),
       messages_(std::move(route)),
       pool_(scratch) {}
 
 std::byte* MpiOperation::scratch(std::size_t size_bytes) {
   return scratch_.emplace_back(pool_.take(size_bytes)).data();
-}
-
-std::byte* MpiOperation::element(std::size_t index) const {
-  return static_cast<std::byte*>(call_.data.data) + bytes(index);
-}
-
-std::size_t MpiOperation::bytes(std::size_t num_elements) const {
-  return num_elements * size_of(call_.data.dtype);
 }
 
 Task::Advance MpiOperation::advance() {
@@ -42,10 +31,6 @@ Task::Advance MpiOperation::advance() {
   for (Buffer& buffer : scratch_) pool_.give_back(std::move(buffer));
   scratch_.clear();
   return Advance::kComplete;
-}
-
-std::string MpiOperation::describe() const {
-  return trireme::describe(call_) + " on " + describe_rank(rank_, size_);
 }
 
 std::string MpiOperation::waits_for() const {

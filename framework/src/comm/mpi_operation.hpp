@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "comm/call.hpp"
+#include "comm/collective_task.hpp"
 #include "comm/messages.hpp"
 #include "comm/scratch.hpp"
-#include "comm/task.hpp"
 
 namespace trireme {
 
-class MpiOperation : public Task {
+class MpiOperation : public CollectiveTask {
  public:
   // Runs on the progress thread: computes on what arrived before, and starts messages.
   using Stage = std::function<void(MpiOperation&)>;
@@ -24,28 +23,17 @@ class MpiOperation : public Task {
                std::chrono::milliseconds timeout);
 
   // For stages.
-  const Call& call() const { return call_; }
-  int rank() const { return rank_; }
-  int size() const { return size_; }
   Messages& messages() { return messages_; }
   // Memory until the operation ends.
   std::byte* scratch(std::size_t size_bytes);
-  std::byte* element(std::size_t index) const;
-  std::size_t bytes(std::size_t num_elements) const;
 
-  // exchange only. The stages write it; the caller may take it once the operation is complete.
-  std::vector<std::string> texts;         // [rank]
-  std::vector<std::uint64_t> text_bytes;  // [rank]
+  std::vector<std::uint64_t> text_bytes;  // [rank]; exchange only
 
  protected:
   Advance advance() override;
-  std::string describe() const override;
   std::string waits_for() const override;
 
  private:
-  const Call call_;
-  const int rank_;
-  const int size_;
   std::vector<Stage> stages_;
   std::size_t next_stage_ = 0;
   Messages messages_;

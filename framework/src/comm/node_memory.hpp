@@ -7,7 +7,9 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 
+#include "comm/memory_file.hpp"
 #include "trireme/communicator.hpp"
 
 namespace trireme {
@@ -16,18 +18,12 @@ namespace trireme {
 // Unmapped by the destructor; the memory goes back when the last rank of the node has let go.
 class NodeBytes {
  public:
-  NodeBytes(const void* data, std::size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
-  ~NodeBytes();
-  NodeBytes(const NodeBytes&) = delete;
-  NodeBytes& operator=(const NodeBytes&) = delete;
+  explicit NodeBytes(Mapping mapping) : mapping_(std::move(mapping)) {}
 
-  std::span<const std::byte> bytes() const {
-    return {static_cast<const std::byte*>(data_), size_bytes_};
-  }
+  std::span<const std::byte> bytes() const { return {mapping_.data(), mapping_.size_bytes()}; }
 
  private:
-  const void* data_;
-  std::size_t size_bytes_;
+  Mapping mapping_;
 };
 
 // The memory while the node's rank 0 fills it.

@@ -19,6 +19,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
+// Tasks that wait for the thread to wake by itself; beyond, those that are done are forgotten.
+constexpr std::size_t kUnseen = 64;
+
 // How long to pause until the next poll. See Note [Waiting without starving].
 class Pause {
  public:
@@ -52,7 +55,7 @@ class Progress::Loop {
  public:
   explicit Loop(std::function<void()> idle_step) : idle_step_(std::move(idle_step)) {}
 
-  void post(std::shared_ptr<Task> task);
+  void post(std::shared_ptr<Task> task, Wake wake);
   bool stop(milliseconds limit);
   void run();
 
@@ -79,13 +82,16 @@ class Progress::Loop {
   std::string reason_;  // why nothing more can be posted; empty: it can
 };
 
-void Progress::Loop::post(std::shared_ptr<Task> task) {
+void Progress::Loop::post(std::shared_ptr<Task> task, Wake wake) {
   {
     const std::lock_guard lock(mutex_);
     if (!reason_.empty()) throw CommError("communication has ended: " + reason_);
+    if (wake == Wake::kLater && posted_.size() >= kUnseen) {
+      std::erase_if(posted_, [](const auto& posted) { return posted->settled(); });
+    }
     posted_.push_back(std::move(task));
   }
-  posted_or_stopping_.notify_one();
+  if (wake == Wake::kNow) posted_or_stopping_.notify_one();
 }
 
 bool Progress::Loop::stop(milliseconds limit) {
@@ -130,10 +136,9 @@ void Progress::Loop::advance_active() {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < active_.size(); ++i) {
     stepping_ = active_[i].get();
-    const Task::Advance result = stepping_->step(now);
+    const Task::Advance result = stepping_->try_step(now);
     if (result != Task::Advance::kWaiting) pause_.reset();
     if (result == Task::Advance::kComplete) {
-      active_[i]->complete();
       active_[i].reset();
     } else if (kept++ != i) {
       active_[kept - 1] = std::move(active_[i]);
@@ -170,7 +175,7 @@ Progress::~Progress() {
   }
 }
 
-void Progress::post(std::shared_ptr<Task> task) { loop_->post(std::move(task)); }
+void Progress::post(std::shared_ptr<Task> task, Wake wake) { loop_->post(std::move(task), wake); }
 
 bool Progress::stop(milliseconds limit) { return loop_->stop(limit); }
 

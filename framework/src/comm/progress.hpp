@@ -26,8 +26,11 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // kLater: the thread looks at the task when it wakes by itself, some 20 ms later. For a task that
+  // its caller will advance.
+  enum class Wake { kNow, kLater };
   // Throws CommError once any task has failed, and after stop().
-  void post(std::shared_ptr<Task> task);
+  void post(std::shared_ptr<Task> task, Wake wake = Wake::kNow);
   // Fails what is in flight and ends the thread. False: it did not end within `limit`, because a
   // step hangs; the process has to end then.
   bool stop(std::chrono::milliseconds limit);

@@ -2,6 +2,7 @@
 #include "comm/task.hpp"
 
 #include <sched.h>
+#include <time.h>
 
 #include <utility>
 
@@ -14,6 +15,9 @@ using Clock = std::chrono::steady_clock;
 
 // A waiting caller looks this often before it sleeps: some 10 us.
 constexpr int kCallerSpins = 1000;
+// One that helps looks this often between turns of others, some 1 ms, before it naps.
+constexpr int kCallerYields = 2000;
+constexpr timespec kCallerNap{.tv_sec = 0, .tv_nsec = 50'000};
 // How long the progress thread may take to notice a time-out before a caller gives up on it.
 constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(1);
 
@@ -24,9 +28,15 @@ bool has_second_core() {
   return sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) > 1;
 }
 
+int caller_spins() {
+  static const int spins = has_second_core() ? kCallerSpins : 0;
+  return spins;
+}
+
 }  // namespace
 
 bool Task::test() {
+  if (callers_help() && !settled()) help();
   const State state = state_.load(std::memory_order_acquire);
   if (state == State::kFailed) std::rethrow_exception(error_);
   return state == State::kComplete;
@@ -45,16 +55,48 @@ void Task::wait() {
 void Task::abandon() noexcept { static_cast<void>(wait_until_settled()); }
 
 bool Task::wait_until_settled() {
-  static const int spins = has_second_core() ? kCallerSpins : 0;
-  const auto settled = [this] { return state_.load(std::memory_order_acquire) != State::kPending; };
-  for (int i = 0; i < spins; ++i) {
+  if (callers_help()) help_until_settled();
+  for (int i = 0; i < caller_spins(); ++i) {
     if (settled()) return true;
     __builtin_ia32_pause();
   }
   std::unique_lock lock(mutex_);
-  if (timeout_.count() > 0) return settled_.wait_for(lock, timeout_ + kGrace, settled);
-  settled_.wait(lock, settled);
+  if (timeout_.count() > 0)
+    return settled_.wait_for(lock, timeout_ + kGrace, [this] { return settled(); });
+  settled_.wait(lock, [this] { return settled(); });
   return true;
+}
+
+void Task::help_until_settled() {
+  const int spins = caller_spins();
+  for (int idle = 0; !settled(); ++idle) {
+    if (!help()) return;  // the progress thread comes to the same error, and tells everyone
+    if (idle < spins) {
+      __builtin_ia32_pause();
+    } else if (idle < spins + kCallerYields) {
+      sched_yield();  // always succeeds on Linux
+    } else {
+      nanosleep(&kCallerNap, nullptr);  // a signal shortens it
+    }
+  }
+}
+
+bool Task::help() noexcept {
+  try {
+    try_step(Clock::now());
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+Task::Advance Task::try_step(Clock::time_point now) {
+  const std::unique_lock lock(stepping_, std::try_to_lock);
+  if (!lock.owns_lock()) return Advance::kWaiting;
+  if (settled()) return Advance::kComplete;
+  const Advance result = step(now);
+  if (result == Advance::kComplete) settle(State::kComplete, nullptr);
+  return result;
 }
 
 Task::Advance Task::step(Clock::time_point now) {
@@ -73,6 +115,8 @@ Task::Advance Task::step(Clock::time_point now) {
 }
 
 void Task::fail(const std::string& reason) {
+  const std::lock_guard lock(stepping_);  // nobody is in the middle of a step
+  if (settled()) return;
   settle(State::kFailed, std::make_exception_ptr(CommError(reason)));
 }
 

@@ -21,6 +21,8 @@ class Task : public Operation {
   // timeout: from the first step on; zero or less: none.
   explicit Task(std::chrono::milliseconds timeout) : timeout_(timeout) {}
 
+  bool settled() const { return state_.load(std::memory_order_acquire) != State::kPending; }
+
   bool test() override;
   void wait() override;
   void abandon() noexcept override;
@@ -29,6 +31,9 @@ class Task : public Operation {
  protected:
   // Called on the progress thread only, until it returns kComplete or throws a std::exception.
   virtual Advance advance() = 0;
+  // Whether callers that wait advance it, too. advance() is then called by any thread, one at a
+  // time; a step that throws must throw again when it is repeated.
+  virtual bool callers_help() const { return false; }
   // For messages: the operation, and what it still waits for ("rank 1, 3"). Progress thread only.
   virtual std::string describe() const = 0;
   virtual std::string waits_for() const = 0;
@@ -37,17 +42,23 @@ class Task : public Operation {
   friend class Progress;
   enum class State { kPending, kComplete, kFailed };
 
-  // Progress thread. One step; throws CommError where it fails or is late.
+  // One step and its consequence; kWaiting where another thread is at it. Throws CommError where it
+  // fails or is late: then the progress thread fails everything.
+  Advance try_step(std::chrono::steady_clock::time_point now);
+  void fail(const std::string& reason);  // unless it is complete
+
+  // Under stepping_.
   Advance step(std::chrono::steady_clock::time_point now);
-  void complete() { settle(State::kComplete, nullptr); }
-  void fail(const std::string& reason);
   void settle(State state, std::exception_ptr error);
 
   // Callers. False: the progress thread did not answer in time.
   bool wait_until_settled();
+  void help_until_settled();
+  bool help() noexcept;  // false: it failed
 
   const std::chrono::milliseconds timeout_;
-  std::chrono::steady_clock::time_point started_at_;    // progress thread only; epoch: not yet
+  std::mutex stepping_;
+  std::chrono::steady_clock::time_point started_at_;    // under stepping_; epoch: not yet
   std::exception_ptr error_;                            // written before state_ is kFailed
   std::chrono::steady_clock::time_point completed_at_;  // written before state_ is kComplete
   std::atomic<State> state_ = State::kPending;

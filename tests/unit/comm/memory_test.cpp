@@ -62,7 +62,7 @@ TEST(Buffer, IsGivenBackOnceByItsLastOwner) {
 }
 
 TEST(ScratchPool, ReusesTheSmallestBlockThatIsLargeEnough) {
-  ScratchPool pool;
+  ScratchPool pool(allocate_pages);
   Buffer small = pool.take(100);
   Buffer large = pool.take(10000);
   const std::byte* small_data = small.data();
