@@ -139,8 +139,8 @@ class Communicator {
   // Collective as split(). The ranks that share this rank's memory (its node), in rank order.
   virtual std::unique_ptr<Communicator> split_by_node() = 0;
 
-  // Memory this communicator moves best. Not collective. Throws Error (kInternal) that names the
-  // size where the machine has no more.
+  // Memory this communicator moves best: under MPI shared with the ranks of the node, where they
+  // can. Not collective. Throws Error that names the size where the machine has no more.
   virtual Buffer allocate(std::size_t size_bytes) = 0;
 
   // Bounds each wait for an operation that starts from now on. Zero or less: for ever, the default

@@ -45,7 +45,8 @@ class MpiEnvironment {
   MpiEnvironment(const MpiEnvironment&) = delete;
   MpiEnvironment& operator=(const MpiEnvironment&) = delete;
 
-  // All ranks. To be called once; the communicator may outlive the environment, but then throws.
+  // All ranks. Collective, to be called once; the communicator may outlive the environment, but
+  // then throws.
   std::unique_ptr<Communicator> world();
 
   // Why the ranks of a node do not share memory; empty: they do. Known after world().
