@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "comm/hash.hpp"
 #include "comm/shared_error.hpp"
 #include "trireme/error.hpp"
 
@@ -32,15 +33,6 @@ Items unpack(const std::string& text) {
   return items;
 }
 
-// FNV-1a, 64 bit: the same on all machines, unlike std::hash.
-std::uint64_t hash(std::string_view text) {
-  std::uint64_t value = 0xcbf29ce484222325;
-  for (const char c : text) {
-    value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return value;
-}
-
 std::optional<std::string> item(const Items& items, std::size_t index) {
   if (index >= items.size()) return std::nullopt;
   return items[index];
@@ -65,7 +57,8 @@ std::string differences(const std::vector<Items>& lists, std::size_t index) {
 
 void require_equal(Communicator& communicator, std::string_view what, const Items& items) {
   const std::string packed = pack(items);
-  const std::vector<std::string> hashes = communicator.exchange(std::to_string(hash(packed)));
+  const std::vector<std::string> hashes =
+      communicator.exchange(std::to_string(fnv1a(std::as_bytes(std::span(packed)))));
   const auto differs = [&](const std::string& other) { return other != hashes.front(); };
   if (std::none_of(hashes.begin(), hashes.end(), differs)) return;
 

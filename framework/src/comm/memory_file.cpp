@@ -41,20 +41,6 @@ std::uint64_t inode_of(int fd) {
   return status.st_ino;
 }
 
-class OpenFile {
- public:
-  explicit OpenFile(int fd) : fd_(fd) {}
-  ~OpenFile() {
-    if (fd_ >= 0) close(fd_);  // of memory: nothing is written back that could fail
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
 }  // namespace
 
 std::string pack(const MemoryHandle& handle) {
@@ -87,7 +73,7 @@ Mapping map_memory(const MemoryHandle& handle, Access access) {
       "/proc/" + std::to_string(handle.pid) + "/fd/" + std::to_string(handle.fd);
   const std::string hint = "; the ranks of a node must share its processes (one container)";
   const bool writes = access == Access::kWrite;
-  const OpenFile file(open(path.c_str(), (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+  const FileDescriptor file(open(path.c_str(), (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC));
   if (file.get() < 0) fail("cannot open " + path + " of another rank" + hint);
   if (inode_of(file.get()) != handle.inode) {
     throw EnvironmentError("memory shared on this node: " + path +
@@ -111,13 +97,11 @@ void require_available(std::size_t size_bytes) {
 }
 
 MemoryFile::MemoryFile() : fd_(memfd_create("trireme", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  if (fd_ < 0) fail("memfd_create");
+  if (fd_.get() < 0) fail("memfd_create");
 }
 
-MemoryFile::~MemoryFile() { close(fd_); }  // of memory: nothing is written back that could fail
-
 void MemoryFile::resize(std::size_t size_bytes) {
-  if (ftruncate(fd_, static_cast<off_t>(size_bytes)) != 0) {
+  if (ftruncate(fd_.get(), static_cast<off_t>(size_bytes)) != 0) {
     fail("cannot take " + std::to_string(size_bytes) + " bytes");
   }
   size_bytes_ = size_bytes;
@@ -126,7 +110,8 @@ void MemoryFile::resize(std::size_t size_bytes) {
 void MemoryFile::reserve(std::size_t begin, std::size_t size_bytes) {
   if (size_bytes == 0) return;
   require_available(size_bytes);  // posix_fallocate goes on until the kernel kills processes
-  const int error = posix_fallocate(fd_, static_cast<off_t>(begin), static_cast<off_t>(size_bytes));
+  const int error =
+      posix_fallocate(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(size_bytes));
   if (error == 0) return;
   errno = error;  // posix_fallocate returns it
   fail("cannot take " + std::to_string(size_bytes) +
@@ -135,18 +120,19 @@ void MemoryFile::reserve(std::size_t begin, std::size_t size_bytes) {
 
 void MemoryFile::release(std::size_t begin, std::size_t size_bytes) noexcept {
   // Cannot fail for a range of a memory file; if it did, the pages would stay until the end.
-  static_cast<void>(fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+  static_cast<void>(fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                               static_cast<off_t>(begin), static_cast<off_t>(size_bytes)));
 }
 
 void MemoryFile::seal() {
-  if (fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
+  if (fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
     fail("F_ADD_SEALS");
   }
 }
 
 MemoryHandle MemoryFile::handle() const {
-  return {.pid = getpid(), .fd = fd_, .size_bytes = size_bytes_, .inode = inode_of(fd_)};
+  return {
+      .pid = getpid(), .fd = fd_.get(), .size_bytes = size_bytes_, .inode = inode_of(fd_.get())};
 }
 
 }  // namespace trireme

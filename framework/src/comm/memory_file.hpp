@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "base/files.hpp"
+
 namespace trireme {
 
 // Where another process finds the memory: /proc/PID/fd/FD. The inode tells whether that path means
@@ -54,9 +56,6 @@ Mapping map_memory(const MemoryHandle& handle, Access access);
 class MemoryFile {
  public:
   MemoryFile();  // empty
-  ~MemoryFile();
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
 
   // What was there before stays, new bytes are zero. Takes no pages: a touch takes them, and is a
   // SIGBUS where the machine has none.
@@ -71,7 +70,7 @@ class MemoryFile {
   MemoryHandle handle() const;
 
  private:
-  int fd_ = -1;
+  FileDescriptor fd_;
   std::size_t size_bytes_ = 0;
 };
 

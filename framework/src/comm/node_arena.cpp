@@ -35,17 +35,15 @@ Buffer NodeArena::allocate(std::size_t size_bytes) {
   std::byte* data = slab.mapping.data() + slab.used_bytes;
   slab.used_bytes += taken;
   return Buffer(data, size_bytes,
-                [arena = shared_from_this(), slab = &slab](void* memory, std::size_t size) {
+                [arena = shared_from_this(), &slab](void* memory, std::size_t size) {
                   arena->free(slab, memory, size);
                 });
 }
 
-void NodeArena::free(const Slab* slab, void* data, std::size_t size_bytes) {
-  const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(data) - slab->mapping.data());
+void NodeArena::free(Slab& slab, void* data, std::size_t size_bytes) {
+  const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(data) - slab.mapping.data());
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(slabs_.begin(), slabs_.end(),
-                                  [&](const auto& own) { return own.get() == slab; });
-  (*found)->file.release(begin, whole_pages(size_bytes));
+  slab.file.release(begin, whole_pages(size_bytes));
 }
 
 std::optional<NodePlace> NodeArena::find(const void* data, std::size_t size_bytes) const {

@@ -48,7 +48,7 @@ class NodeArena : public std::enable_shared_from_this<NodeArena> {
     std::size_t used_bytes = 0;
   };
 
-  void free(const Slab* slab, void* data, std::size_t size_bytes);
+  void free(Slab& slab, void* data, std::size_t size_bytes);
 
   const std::size_t slab_bytes_;
   mutable std::mutex mutex_;

@@ -29,9 +29,9 @@ struct NodeSlot {
   Collective kind;
   DType dtype;
   std::int32_t root;
-  std::uint64_t count;         // elements, or bytes of an exchange
-  std::uint64_t offsets_hash;  // 0 without offsets
-  NodePlace place;             // of the data, where it is not inline
+  std::uint64_t count;  // elements, or bytes of an exchange
+  std::uint64_t offsets_hash;
+  NodePlace place;  // of the data, where it is not inline
 
   alignas(64) std::byte data[kInlineBytes];
 };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "comm/hash.hpp"
 #include "comm/shared_error.hpp"
 #include "comm/sum.hpp"
 
@@ -18,14 +19,6 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 std::size_t published_bytes(const Call& call) {
   return call.kind == Collective::kExchange ? call.bytes.size() : call.data.size_bytes();
-}
-
-// FNV-1a over the numbers.
-std::uint64_t hash(const std::vector<std::size_t>& offsets) {
-  if (offsets.empty()) return 0;
-  std::uint64_t value = 0xcbf29ce484222325;
-  for (const std::size_t offset : offsets) value = (value ^ offset) * 0x100000001b3;
-  return value;
 }
 
 std::vector<std::size_t> part_offsets(const Call& call, int size) {
@@ -140,7 +133,7 @@ bool NodeOperation::publish() {
   slot.dtype = call().data.dtype;
   slot.root = call().root;
   slot.count = call().kind == Collective::kExchange ? call().bytes.size() : call().data.count;
-  slot.offsets_hash = hash(call().offsets);
+  slot.offsets_hash = fnv1a(std::as_bytes(std::span(call().offsets)));
   slot.place = {};
   publish_data();
   set(&NodeSlot::published);
