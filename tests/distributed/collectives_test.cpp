@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every collective against a reference that each rank computes for itself, in rank order, bit for
 // bit: so threads and MPI give the same bits, too.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "comm/threads.hpp"
 #include "ranks.hpp"
 #include "trireme/error.hpp"
 
@@ -47,11 +51,31 @@ std::vector<T> values(int rank, std::size_t count) {
   return data;
 }
 
+// [node] -> its ranks, as all of them say.
+std::vector<std::vector<int>> nodes_of(Communicator& communicator) {
+  const Placement mine = communicator.placement();
+  std::vector<std::vector<int>> nodes(static_cast<std::size_t>(mine.num_nodes));
+  int rank = 0;
+  for (const std::string& node : communicator.exchange(std::to_string(mine.node)))
+    nodes.at(std::stoul(node)).push_back(rank++);
+  return nodes;
+}
+
+// As the contract says: in the order of ranks on each node, and so over the nodes.
 template <class T>
-std::vector<T> sum_in_rank_order(int size, std::size_t count) {
-  std::vector<T> sum = values<T>(0, count);
-  for (int rank = 1; rank < size; ++rank) {
-    for (std::size_t i = 0; i < count; ++i) sum[i] = static_cast<T>(sum[i] + value<T>(rank, i));
+std::vector<T> sum_in_order(const std::vector<std::vector<int>>& nodes, std::size_t count) {
+  std::vector<T> sum;
+  for (const std::vector<int>& ranks : nodes) {
+    std::vector<T> part = values<T>(ranks.front(), count);
+    for (std::size_t r = 1; r < ranks.size(); ++r) {
+      for (std::size_t i = 0; i < count; ++i)
+        part[i] = static_cast<T>(part[i] + value<T>(ranks[r], i));
+    }
+    if (sum.empty()) {
+      sum = std::move(part);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) sum[i] = static_cast<T>(sum[i] + part[i]);
+    }
   }
   return sum;
 }
@@ -92,24 +116,41 @@ const std::vector<std::size_t>& counts() {
 
 template <class T>
 void check_all_reduce(Communicator& communicator) {
+  const auto nodes = nodes_of(communicator);
   for (const std::size_t count : counts()) {
     std::vector<T> data = values<T>(communicator.rank(), count);
     communicator.all_reduce(span_of(data)).wait();
-    const std::vector<T> expected = sum_in_rank_order<T>(communicator.size(), count);
-    ASSERT_TRUE(same_bits(data, expected, 0, count)) << count;
+    ASSERT_TRUE(same_bits(data, sum_in_order<T>(nodes, count), 0, count)) << count;
   }
 }
 
 template <class T>
 void check_reduce_scatter(Communicator& communicator) {
+  const auto nodes = nodes_of(communicator);
   for (const std::size_t count : counts()) {
     const auto offsets = uneven_offsets(count, communicator.size());
     std::vector<T> data = values<T>(communicator.rank(), count);
     communicator.reduce_scatter(span_of(data), offsets).wait();
-    const std::vector<T> expected = sum_in_rank_order<T>(communicator.size(), count);
+    const std::vector<T> expected = sum_in_order<T>(nodes, count);
     const int rank = communicator.rank();
     ASSERT_TRUE(same_bits(data, expected, begin_of(offsets, rank), begin_of(offsets, rank + 1)))
         << count;
+  }
+}
+
+template <class T>
+void check_node_reduce_scatter(Communicator& communicator) {
+  const auto nodes = nodes_of(communicator);
+  const Placement mine = communicator.placement();
+  for (const std::size_t count : counts()) {
+    for (const int shards : {1, 2, 3, 5, mine.max_local_size}) {
+      const auto offsets = uneven_offsets(count, shards);
+      std::vector<T> data = values<T>(communicator.rank(), count);
+      communicator.node_reduce_scatter(span_of(data), offsets, {}).wait();
+      const Part part = part_of(offsets, mine.local_rank, mine.local_size);
+      ASSERT_TRUE(same_bits(data, sum_in_order<T>(nodes, count), part.begin, part.end))
+          << count << " in " << shards;
+    }
   }
 }
 
@@ -157,6 +198,14 @@ TEST_P(Collectives, ReduceScatterSumsTheOwnersPart) {
   });
 }
 
+TEST_P(Collectives, NodeReduceScatterGivesEachNodeTheWholeSum) {
+  on_every_rank([](Communicator& communicator) {
+    check_node_reduce_scatter<float>(communicator);
+    check_node_reduce_scatter<double>(communicator);
+    check_node_reduce_scatter<std::int64_t>(communicator);
+  });
+}
+
 TEST_P(Collectives, AllGatherBringsEveryOwnersPart) {
   on_every_rank([](Communicator& communicator) {
     check_all_gather<float>(communicator);
@@ -177,11 +226,100 @@ TEST_P(Collectives, BroadcastBringsTheRootsData) {
 
 TEST_P(Collectives, TheOrderOfAdditionIsVisibleInTheTestValues) {
   const std::size_t count = 1000;
-  std::vector<float> backwards = values<float>(3, count);
-  for (int rank = 2; rank >= 0; --rank) {
-    for (std::size_t i = 0; i < count; ++i) backwards[i] += value<float>(rank, i);
+  const std::vector<float> forwards = sum_in_order<float>({{0, 1, 2, 3}}, count);
+  EXPECT_FALSE(same_bits(sum_in_order<float>({{3, 2, 1, 0}}, count), forwards, 0, count));
+  EXPECT_FALSE(same_bits(sum_in_order<float>({{0, 1}, {2, 3}}, count), forwards, 0, count));
+}
+
+// What half width may cost: each node's sum and the whole are rounded once. Numbers of like
+// magnitude, whose exact sum a double holds.
+void check_half_width(Communicator& communicator, WireType type) {
+  constexpr std::size_t kCount = 70'001;
+  const double rounding = type == WireType::kF16 ? std::ldexp(1, -11) : std::ldexp(1, -8);
+  const auto sent = [](int rank, std::size_t i) {
+    return static_cast<float>(std::sin(double(i) * (rank + 1.0)) * 1e-2);
+  };
+  const Placement mine = communicator.placement();
+  const auto offsets = uneven_offsets(kCount, 3);
+  const Part part = part_of(offsets, mine.local_rank, mine.local_size);
+  std::vector<float> data(kCount), residual(part.size());
+  WireCounts counts;
+  double sum_of_sums = 0, sum_of_exact = 0;
+  for (int round = 0; round < 50; ++round) {
+    for (std::size_t i = 0; i < kCount; ++i) data[i] = sent(communicator.rank(), i);
+    const Wire wire{.type = type, .residual = residual.data(), .counts = &counts};
+    communicator.node_reduce_scatter(span_of(data), offsets, wire).wait();
+    for (std::size_t i = part.begin; i < part.end; i += 7) {
+      double exact = 0, magnitude = 0;  // of all ranks' numbers
+      for (int rank = 0; rank < communicator.size(); ++rank) {
+        exact += sent(rank, i);
+        magnitude += std::fabs(sent(rank, i));
+      }
+      // Error feedback brings back at most as much as it has kept.
+      const double bound = 4 * rounding * magnitude + 1e-7;
+      ASSERT_NEAR(data[i], exact, mine.num_nodes == 1 ? 1e-7 : bound) << i;
+      if (i == part.begin) {
+        sum_of_sums += data[i];
+        sum_of_exact += exact;
+      }
+    }
   }
-  EXPECT_FALSE(same_bits(backwards, sum_in_rank_order<float>(4, count), 0, count));
+  // Without feedback the same error would add up fifty times.
+  EXPECT_NEAR(sum_of_sums, sum_of_exact, 4 * rounding * 1e-2 * communicator.size());
+  EXPECT_EQ(counts.saturated, 0u);
+}
+
+TEST_P(Collectives, HalfWidthSumsAreRoundedTwiceAndFeedbackKeepsWhatIsLost) {
+  on_every_rank([](Communicator& communicator) {
+    check_half_width(communicator, WireType::kF16);
+    check_half_width(communicator, WireType::kBF16);
+  });
+}
+
+TEST_P(Collectives, HalfWidthSumsAreTheSameOnEveryNodeAndCountWhatTheyLose) {
+  on_every_rank([](Communicator& communicator) {
+    const Placement mine = communicator.placement();
+    std::vector<float> data =
+        values<float>(communicator.rank(), 5000);  // far beyond 65504, and 0.5
+    data[17] = 1e-12f;
+    const std::vector<std::size_t> offsets = {0, data.size()};
+    WireCounts counts;
+    const Wire wire{.type = WireType::kF16, .residual = nullptr, .counts = &counts};
+    communicator.node_reduce_scatter(span_of(data), offsets, wire).wait();
+    const bool has_all = part_of(offsets, mine.local_rank, mine.local_size).size() > 0;
+    std::string bytes(has_all ? data.size() * sizeof(float) : 0, 0);
+    if (has_all) std::memcpy(bytes.data(), data.data(), bytes.size());
+    const std::vector<std::string> all = communicator.exchange(bytes);
+    for (const std::string& other : all) {
+      EXPECT_TRUE(other.empty() || other == all.front());
+    }
+    const std::vector<std::string> lost = communicator.exchange(std::to_string(counts.saturated));
+    const bool some = std::any_of(lost.begin(), lost.end(), [](const auto& n) { return n != "0"; });
+    EXPECT_EQ(some, mine.num_nodes > 1);
+  });
+}
+
+// "Within two roundings at 64 ranks": one of the nodes' sums, one of the whole.
+TEST(HalfWidth, TheErrorOf64RanksIsThatOfTwoRoundings) {
+  run_as_threads(
+      64,
+      [](Communicator& communicator) {
+        constexpr std::size_t kCount = 4096;
+        const auto sent = [](int rank, std::size_t i) {
+          return static_cast<float>(1 + double((i * 37 + std::size_t(rank) * 101) % 1000) / 1000);
+        };
+        std::vector<float> data(kCount);
+        for (std::size_t i = 0; i < kCount; ++i) data[i] = sent(communicator.rank(), i);
+        const std::vector<std::size_t> offsets = {0, kCount};
+        const Wire wire{.type = WireType::kF16};
+        communicator.node_reduce_scatter(span_of(data), offsets, wire).wait();
+        for (std::size_t i = 0; i < kCount; ++i) {
+          double exact = 0;
+          for (int rank = 0; rank < 64; ++rank) exact += sent(rank, i);
+          ASSERT_NEAR(data[i], exact, 2 * std::ldexp(exact, -11)) << i;
+        }
+      },
+      {.ranks_per_node = 1});
 }
 
 TEST_P(Collectives, SumsOfLargeIntegersWrapAround) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that meets trouble, for expect_exit.sh: comm_fault KIND [--messages]. Reports and ends as
-// the trainer does: one line, then MPI_Abort with the error's exit code.
+// A rank that meets trouble, for expect_exit.sh: comm_fault KIND [--messages | --nodes]. Reports
+// and ends as the trainer does: one line, then MPI_Abort with the error's exit code.
 #include <signal.h>
 #include <unistd.h>
 
@@ -73,8 +73,10 @@ const std::map<std::string, void (*)(Communicator&)> kKinds = {
     {"nothing", [](Communicator& world) { reduce(world, 10); }},
 };
 
-int run(const std::string& kind, bool node_memory) {
-  MpiEnvironment environment({.node_memory = node_memory});
+// way: "", "--messages" (no memory is shared), "--nodes" (of two ranks).
+int run(const std::string& kind, const std::string& way) {
+  MpiEnvironment environment(
+      {.node_memory = way != "--messages", .ranks_per_node = way == "--nodes" ? 2 : 0});
   try {
     const auto world = environment.world();
     kKinds.at(kind)(*world);
@@ -91,9 +93,8 @@ int run(const std::string& kind, bool node_memory) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  const bool node_memory = argc == 2;  // else: --messages
   try {
-    return trireme::run(argv[1], node_memory);
+    return trireme::run(argv[1], argc > 2 ? argv[2] : "");
   } catch (const trireme::Error& error) {  // the environment was never made
     std::fprintf(stderr, "error: %s\n", error.what());
     return static_cast<int>(error.code());

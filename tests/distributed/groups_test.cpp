@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests, several communicators at once, groups, and the exchange of control texts.
+#include <algorithm>
 #include <deque>
 #include <string>
 #include <vector>
@@ -95,11 +96,58 @@ TEST_P(Groups, GroupsOfGroupsReduceAmongThemselves) {
   });
 }
 
-TEST_P(Groups, RanksOfOneMachineAreOneNode) {
+TEST_P(Groups, PlacementAgreesWithItselfAndWithTheNodes) {
   on_every_rank([](Communicator& communicator) {
+    const Placement mine = communicator.placement();
+    std::vector<int> local_size(std::size_t(mine.num_nodes), 0);
+    int rank = 0;
+    for (const std::string& text : communicator.exchange(std::to_string(mine.node))) {
+      int& size = local_size.at(std::size_t(std::stoi(text)));
+      if (rank == communicator.rank()) {
+        EXPECT_EQ(mine.local_rank, size);
+      }
+      ++size, ++rank;
+    }
+    EXPECT_EQ(mine.local_size, local_size[std::size_t(mine.node)]);
+    EXPECT_EQ(mine.max_local_size, *std::max_element(local_size.begin(), local_size.end()));
+    // Ranks that share no memory may still be of one node.
     const auto node = communicator.split_by_node();
-    EXPECT_EQ(node->size(), communicator.size());
-    EXPECT_EQ(node->rank(), communicator.rank());
+    if (mine.max_local_size > 1) {
+      EXPECT_EQ(node->size(), mine.local_size);
+      EXPECT_EQ(node->rank(), mine.local_rank);
+    }
+    EXPECT_EQ(node->placement().num_nodes, mine.max_local_size > 1 ? 1 : node->size());
+  });
+}
+
+TEST_P(Groups, SharedMemoryIsOneForTheRanksOfANode) {
+  on_every_rank([](Communicator& communicator) {
+    const Placement mine = communicator.placement();
+    for (const std::size_t count : {std::size_t{5}, std::size_t{300'000}}) {
+      Buffer buffer = communicator.allocate_shared(count * sizeof(double));
+      auto* data = reinterpret_cast<double*>(buffer.data());
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 64, 0u);
+      EXPECT_EQ(data[count - 1], 0);
+      communicator.barrier();
+      if (mine.local_rank == 0) data[count - 1] = 17 + mine.node;
+      communicator.barrier();
+      EXPECT_EQ(data[count - 1], 17 + mine.node);
+      communicator.barrier();
+
+      // A gather in place, as parameters are: each rank writes its part, all see all.
+      std::vector<std::size_t> offsets;
+      for (int r = 0; r <= communicator.size(); ++r)
+        offsets.push_back(count * std::size_t(r) / std::size_t(communicator.size()));
+      const auto rank = std::size_t(communicator.rank());
+      for (std::size_t i = offsets[rank]; i < offsets[rank + 1]; ++i) data[i] = double(i) + 0.5;
+      communicator.all_gather({data, count, DType::kF64}, offsets).wait();
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], double(i) + 0.5) << i;
+      communicator.barrier();
+      if (communicator.rank() == 0) std::fill(data, data + count, 3.0);
+      communicator.broadcast({data, count, DType::kF64}, 0).wait();
+      ASSERT_TRUE(std::all_of(data, data + count, [](double x) { return x == 3.0; }));
+      communicator.barrier();
+    }
   });
 }
 

@@ -14,13 +14,14 @@
 namespace trireme::testing {
 
 struct Ranks {
-  std::string name;  // "local", "threads4", "mpi"
+  std::string name;  // "local", "threads4", "threads7in3s", "mpi"
   std::function<void(const std::function<void(Communicator&)>& body)> run;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Ranks& ranks) { return out << ranks.name; }
 
-// Without a launcher: one rank alone, and 1 to 7 threads. Under mpirun: its ranks.
+// Without a launcher: one rank alone, and 1 to 7 threads on one node and on several. Under mpirun:
+// its ranks.
 std::vector<Ranks> all_kinds();
 
 // The communicator of all mpirun's ranks, as main() made it; only under mpirun.

@@ -91,6 +91,45 @@ class Buffer {
   Free free_;
 };
 
+// Where a rank stands among those of its group with which it shares memory: its node. A rank that
+// shares memory with none (another node each, or MpiOptions::node_memory switched off) is a node of
+// its own. Nodes are numbered by their lowest ranks, local ranks in the order of ranks.
+struct Placement {
+  int num_nodes = 1;
+  int node = 0;            // 0 .. num_nodes-1
+  int local_rank = 0;      // 0 .. local_size-1
+  int local_size = 1;      // ranks of this node
+  int max_local_size = 1;  // of the node that has most
+};
+
+// Of `offsets` ([shards+1], ascending), the part of one of local_size ranks that share the shards
+// in order: local rank l has those from ceil(l * shards / local_size) on. With more ranks than
+// shards some parts are empty.
+struct Part {
+  std::size_t begin = 0, end = 0;  // elements
+  std::size_t size() const { return end - begin; }
+};
+Part part_of(std::span<const std::size_t> offsets, int local_rank, int local_size);
+
+// How sums travel between nodes. kF16 and kBF16 halve the bytes of f32 data: each node's partial
+// sum is rounded once (to nearest even), summed in f32, and the sum rounded once more, so that all
+// nodes get the same. Finite values beyond the type's range become its largest.
+enum class WireType : std::uint8_t { kSame, kF16, kBF16 };
+
+// What a rounding to the wire's type lost, in elements.
+struct WireCounts {
+  std::uint64_t saturated = 0;    // finite, beyond the type's range
+  std::uint64_t underflowed = 0;  // not zero, became zero
+};
+
+struct Wire {
+  WireType type = WireType::kSame;
+  // Error feedback (Seide et al. 2014; Karimireddy et al. 2019): what rounding took off this rank's
+  // part is added the next time. [this rank's part]; null: none.
+  float* residual = nullptr;
+  WireCounts* counts = nullptr;  // added to; null: nobody counts
+};
+
 // Semantics common to all operations:
 //  * Collective: every rank of the group calls the same operations in the same order on the same
 //    communicator, with the same count, dtype, offsets and root. Different communicators are
@@ -98,9 +137,9 @@ class Buffer {
 //    deadlock.
 //  * Asynchronous ones return at once and make progress without the caller. A communicator that
 //    has very many (1024) in flight waits for its oldest before it takes the next.
-//  * Sums are taken in rank order, element by element ((x0 + x1) + x2) ..., in the dtype of the
-//    data: the result is bitwise the same on every rank, from run to run, and for every kind of
-//    communicator.
+//  * Sums are taken element by element in the dtype of the data, in rank order within a node
+//    ((x0 + x1) + x2) ..., and so over the nodes' sums: the result is bitwise the same on every
+//    rank, from run to run, and for every kind of communicator with the same placement of ranks.
 //  * In place. count 0 is legal. Counts beyond 2^31 are split inside.
 //  * Errors: wrong arguments (dtype, offsets, root) are an InternalError at the call. CommError
 //    names operation, sequence number, count, dtype and rank. After one the ranks no longer agree
@@ -114,6 +153,7 @@ class Communicator {
   virtual int rank() const = 0;  // 0 .. size()-1
   virtual int size() const = 0;
   virtual std::string_view kind() const = 0;  // "local", "threads", "mpi"
+  virtual Placement placement() const = 0;
 
   // Every rank's data becomes the sum over ranks. dtype f32, f64 or i64.
   [[nodiscard]] virtual Request all_reduce(Span data) = 0;
@@ -121,7 +161,14 @@ class Communicator {
   // Afterwards the owner's part holds the sum over ranks; the rest of data is unspecified. offsets
   // are copied before the call returns. dtype f32, f64 or i64.
   [[nodiscard]] virtual Request reduce_scatter(Span data, std::span<const std::size_t> offsets) = 0;
-  // Afterwards every rank's data holds every owner's part. Offsets as above. Any dtype.
+  // Afterwards every node has the whole sum over ranks, each of its ranks the part that part_of()
+  // gives it; the rest of data is unspecified. offsets: [shards+1], ascending from 0 to data.count,
+  // any number of shards. A wire type other than kSame wants f32. wire's memory stays the caller's
+  // and untouched until the request is complete. dtype f32, f64 or i64.
+  [[nodiscard]] virtual Request node_reduce_scatter(Span data, std::span<const std::size_t> offsets,
+                                                    const Wire& wire) = 0;
+  // Afterwards every rank's data holds every owner's part. Offsets as of reduce_scatter. Any
+  // dtype. Ranks may pass the same memory (allocate_shared).
   [[nodiscard]] virtual Request all_gather(Span data, std::span<const std::size_t> offsets) = 0;
   // Afterwards every rank's data equals root's. Any dtype.
   [[nodiscard]] virtual Request broadcast(Span data, int root) = 0;
@@ -142,6 +189,10 @@ class Communicator {
   // Memory this communicator moves best: under MPI shared with the ranks of the node, where they
   // can. Not collective. Throws Error that names the size where the machine has no more.
   virtual Buffer allocate(std::size_t size_bytes) = 0;
+  // Collective, blocking, for setup. The same memory for all ranks of this rank's node; given back
+  // when the last of them has destroyed its buffer. Who writes what, and when the others may read
+  // it, is for the callers to agree.
+  virtual Buffer allocate_shared(std::size_t size_bytes) = 0;
 
   // Bounds each wait for an operation that starts from now on. Zero or less: for ever, the default
   // of all kinds but threads.

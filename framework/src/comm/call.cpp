@@ -15,6 +15,8 @@ std::string_view name_of(Collective kind) {
       return "all_reduce";
     case Collective::kReduceScatter:
       return "reduce_scatter";
+    case Collective::kNodeReduceScatter:
+      return "node_reduce_scatter";
     case Collective::kAllGather:
       return "all_gather";
     case Collective::kBroadcast:
@@ -29,11 +31,13 @@ std::string_view name_of(Collective kind) {
 }
 
 bool sums(Collective kind) {
-  return kind == Collective::kAllReduce || kind == Collective::kReduceScatter;
+  return kind == Collective::kAllReduce || kind == Collective::kReduceScatter ||
+         kind == Collective::kNodeReduceScatter;
 }
 
 bool has_offsets(Collective kind) {
-  return kind == Collective::kReduceScatter || kind == Collective::kAllGather;
+  return kind == Collective::kReduceScatter || kind == Collective::kNodeReduceScatter ||
+         kind == Collective::kAllGather;
 }
 
 }  // namespace
@@ -46,10 +50,15 @@ void check_arguments(const Call& call, int size) {
   TRIREME_ASSERT(call.root >= 0 && call.root < size,
                  describe(call) + ": root is " + std::to_string(call.root) + ", expected 0 to " +
                      std::to_string(size - 1));
+  TRIREME_ASSERT(call.wire.type == WireType::kSame || call.data.dtype == DType::kF32,
+                 describe(call) + ": only f32 travels at half width");
   if (!has_offsets(call.kind)) return;
-  TRIREME_ASSERT(call.offsets.size() == static_cast<std::size_t>(size) + 1,
+  const bool of_ranks = call.kind != Collective::kNodeReduceScatter;
+  TRIREME_ASSERT(of_ranks ? call.offsets.size() == static_cast<std::size_t>(size) + 1
+                          : call.offsets.size() >= 2,
                  describe(call) + ": " + std::to_string(call.offsets.size()) +
-                     " offsets, expected " + std::to_string(size + 1));
+                     " offsets, expected " +
+                     (of_ranks ? std::to_string(size + 1) : std::string("two or more")));
   TRIREME_ASSERT(call.offsets.front() == 0 && call.offsets.back() == call.data.count &&
                      std::is_sorted(call.offsets.begin(), call.offsets.end()),
                  describe(call) + ": offsets must ascend from 0 to the count");
@@ -57,7 +66,7 @@ void check_arguments(const Call& call, int size) {
 
 bool matches(const Call& a, const Call& b) {
   return a.kind == b.kind && a.data.count == b.data.count && a.data.dtype == b.data.dtype &&
-         a.offsets == b.offsets && a.root == b.root;
+         a.offsets == b.offsets && a.root == b.root && a.wire.type == b.wire.type;
 }
 
 std::string describe(const Call& call) {

@@ -13,6 +13,7 @@ namespace trireme {
 enum class Collective : std::uint8_t {
   kAllReduce,
   kReduceScatter,
+  kNodeReduceScatter,
   kAllGather,
   kBroadcast,
   kExchange,
@@ -23,9 +24,11 @@ struct Call {
   Collective kind = Collective::kBarrier;
   std::uint64_t sequence = 0;  // the communicator's n-th call, from 0
   Span data = {};
-  std::vector<std::size_t> offsets = {};  // [size + 1]; reduce_scatter and all_gather only
-  int root = 0;                           // broadcast only
-  std::string bytes = {};                 // exchange only
+  // reduce_scatter and all_gather: [size + 1]; node_reduce_scatter: [shards + 1]
+  std::vector<std::size_t> offsets = {};
+  Wire wire = {};          // node_reduce_scatter only
+  int root = 0;            // broadcast only
+  std::string bytes = {};  // exchange only
 };
 
 // InternalError where the arguments are not what Communicator demands in a group of `size` ranks.

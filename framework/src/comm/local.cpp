@@ -25,6 +25,7 @@ class LocalCommunicator : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::string_view kind() const override { return "local"; }
+  Placement placement() const override { return {}; }
 
   Request all_reduce(Span data) override {
     return complete({.kind = Collective::kAllReduce, .data = data});
@@ -33,6 +34,13 @@ class LocalCommunicator : public Communicator {
     return complete({.kind = Collective::kReduceScatter,
                      .data = data,
                      .offsets = {offsets.begin(), offsets.end()}});
+  }
+  Request node_reduce_scatter(Span data, std::span<const std::size_t> offsets,
+                              const Wire& wire) override {
+    return complete({.kind = Collective::kNodeReduceScatter,
+                     .data = data,
+                     .offsets = {offsets.begin(), offsets.end()},
+                     .wire = wire});
   }
   Request all_gather(Span data, std::span<const std::size_t> offsets) override {
     return complete({.kind = Collective::kAllGather,
@@ -52,6 +60,7 @@ class LocalCommunicator : public Communicator {
   std::unique_ptr<Communicator> split(int, int) override { return make_local_communicator(); }
   std::unique_ptr<Communicator> split_by_node() override { return make_local_communicator(); }
   Buffer allocate(std::size_t size_bytes) override { return allocate_pages(size_bytes); }
+  Buffer allocate_shared(std::size_t size_bytes) override { return allocate(size_bytes); }
   void set_timeout(std::chrono::milliseconds) override {}  // nothing ever waits
 
  private:

@@ -9,35 +9,54 @@
 
 namespace trireme {
 
+namespace {
+
+int comm_rank(const Route& route, int rank) {
+  return (*route.members)[static_cast<std::size_t>(rank)];
+}
+
+}  // namespace
+
+void start_send(const Route& route, int rank, const std::byte* data, std::size_t size_bytes,
+                MPI_Request& request) {
+  check_mpi(MPI_Isend(data, static_cast<int>(size_bytes), MPI_BYTE, comm_rank(route, rank),
+                      route.tag, route.comm, &request),
+            "MPI_Isend");
+}
+
+void start_receive(const Route& route, int rank, std::byte* data, std::size_t size_bytes,
+                   MPI_Request& request) {
+  check_mpi(MPI_Irecv(data, static_cast<int>(size_bytes), MPI_BYTE, comm_rank(route, rank),
+                      route.tag, route.comm, &request),
+            "MPI_Irecv");
+}
+
+void check_length(const MPI_Status& status, int rank, int expected_bytes) {
+  int received = 0;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
+  if (received == expected_bytes) return;
+  throw CommError("rank " + std::to_string(rank) + " sent " + std::to_string(received) +
+                  " bytes, expected " + std::to_string(expected_bytes) +
+                  "; all ranks must call the same with the same count, dtype, offsets and root");
+}
+
 void Messages::send(int rank, const std::byte* data, std::size_t size_bytes) {
   for (std::size_t at = 0; at < size_bytes; at += route_.max_message_bytes) {
-    start_send(rank, data + at,
-               static_cast<int>(std::min(route_.max_message_bytes, size_bytes - at)));
+    start_send(route_, rank, data + at, std::min(route_.max_message_bytes, size_bytes - at),
+               add(rank, -1));
   }
 }
 
 void Messages::receive(int rank, std::byte* data, std::size_t size_bytes) {
   for (std::size_t at = 0; at < size_bytes; at += route_.max_message_bytes) {
-    start_receive(rank, data + at,
-                  static_cast<int>(std::min(route_.max_message_bytes, size_bytes - at)));
+    const std::size_t length = std::min(route_.max_message_bytes, size_bytes - at);
+    start_receive(route_, rank, data + at, length, add(rank, static_cast<int>(length)));
   }
 }
 
-void Messages::signal(int rank) {
-  start_receive(rank, nullptr, 0);
-  start_send(rank, nullptr, 0);
-}
-
-void Messages::start_send(int rank, const std::byte* data, int size_bytes) {
-  check_mpi(MPI_Isend(data, size_bytes, MPI_BYTE, comm_rank(rank), route_.tag, route_.comm,
-                      &add(rank, -1)),
-            "MPI_Isend");
-}
-
-void Messages::start_receive(int rank, std::byte* data, int size_bytes) {
-  check_mpi(MPI_Irecv(data, size_bytes, MPI_BYTE, comm_rank(rank), route_.tag, route_.comm,
-                      &add(rank, size_bytes)),
-            "MPI_Irecv");
+void Messages::signal(int to, int from) {
+  start_receive(route_, from, nullptr, 0, add(from, 0));
+  start_send(route_, to, nullptr, 0, add(to, -1));
 }
 
 MPI_Request& Messages::add(int rank, int receive_bytes) {
@@ -57,7 +76,8 @@ Messages::Progress Messages::poll() {
   for (std::size_t i = 0; num_completed != MPI_UNDEFINED && i < std::size_t(num_completed); ++i) {
     // MPI sets the error of a status only where it returns MPI_ERR_IN_STATUS.
     if (code == MPI_ERR_IN_STATUS) check_mpi(statuses_[i].MPI_ERROR, "MPI_Testsome");
-    check(messages_[static_cast<std::size_t>(completed_[i])], statuses_[i]);
+    const Message& message = messages_[static_cast<std::size_t>(completed_[i])];
+    if (message.receive_bytes >= 0) check_length(statuses_[i], message.rank, message.receive_bytes);
   }
   const bool all = std::all_of(requests_.begin(), requests_.end(),
                                [](MPI_Request request) { return request == MPI_REQUEST_NULL; });
@@ -65,16 +85,6 @@ Messages::Progress Messages::poll() {
   requests_.clear();
   messages_.clear();
   return Progress::kAll;
-}
-
-void Messages::check(const Message& message, const MPI_Status& status) const {
-  if (message.receive_bytes < 0) return;
-  int received = 0;
-  check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
-  if (received == message.receive_bytes) return;
-  throw CommError("rank " + std::to_string(message.rank) + " sent " + std::to_string(received) +
-                  " bytes, expected " + std::to_string(message.receive_bytes) +
-                  "; all ranks must call the same with the same count, dtype, offsets and root");
 }
 
 std::vector<int> Messages::pending_ranks() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch of point-to-point messages in flight. Internal to the MPI communicator; progress thread
-// only.
+// Point-to-point messages, and a batch of them in flight. Internal to the MPI communicator;
+// progress thread only.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,14 @@ struct Route {
   std::size_t max_message_bytes = 0;
 };
 
+// One message of at most max_message_bytes each; rank: in the group.
+void start_send(const Route& route, int rank, const std::byte* data, std::size_t size_bytes,
+                MPI_Request& request);
+void start_receive(const Route& route, int rank, std::byte* data, std::size_t size_bytes,
+                   MPI_Request& request);
+// Throws CommError where the message that came has another length.
+void check_length(const MPI_Status& status, int rank, int expected_bytes);
+
 class Messages {
  public:
   enum class Progress { kNone, kSome, kAll };
@@ -29,8 +37,8 @@ class Messages {
   // arrive in the order in which they were sent. Nothing travels for 0 bytes; see signal().
   void send(int rank, const std::byte* data, std::size_t size_bytes);
   void receive(int rank, std::byte* data, std::size_t size_bytes);
-  // An empty message to `rank`, and one from it.
-  void signal(int rank);
+  // An empty message to one rank, and one from another.
+  void signal(int to, int from);
 
   // Throws CommError where MPI fails or a message has another length than was expected.
   Progress poll();
@@ -43,11 +51,7 @@ class Messages {
     int receive_bytes;  // -1: a send
   };
 
-  void start_send(int rank, const std::byte* data, int size_bytes);
-  void start_receive(int rank, std::byte* data, int size_bytes);
   MPI_Request& add(int rank, int receive_bytes);
-  void check(const Message& message, const MPI_Status& status) const;
-  int comm_rank(int rank) const { return (*route_.members)[static_cast<std::size_t>(rank)]; }
 
   const Route route_;
   std::vector<MPI_Request> requests_;

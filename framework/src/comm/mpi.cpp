@@ -49,14 +49,19 @@ std::string init(bool by_mpirun) {
 }
 
 // [rank] -> lowest rank of its node
-std::vector<int> find_nodes(MPI_Comm comm, int rank, int size) {
+std::vector<int> find_nodes(MPI_Comm comm, int rank, int size, int ranks_per_node) {
+  std::vector<int> nodes(static_cast<std::size_t>(size));
+  if (ranks_per_node > 0) {
+    for (int r = 0; r < size; ++r)
+      nodes[static_cast<std::size_t>(r)] = r / ranks_per_node * ranks_per_node;
+    return nodes;
+  }
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");
   int lowest = rank;
   check_mpi(MPI_Bcast(&lowest, 1, MPI_INT, 0, node), "MPI_Bcast");
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
-  std::vector<int> nodes(static_cast<std::size_t>(size));
   check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, nodes.data(), 1, MPI_INT, comm), "MPI_Allgather");
   return nodes;
 }
@@ -80,6 +85,9 @@ std::string processor_name() {
 void check_options(const MpiOptions& options) {
   TRIREME_ASSERT(options.max_message_bytes > 0 && options.max_message_bytes <= INT_MAX,
                  "max_message_bytes is what one MPI call can take");
+  TRIREME_ASSERT(
+      options.piece_bytes >= sizeof(double) && options.max_message_bytes >= sizeof(double),
+      "a message takes at least one number");
   TRIREME_ASSERT(options.max_in_flight > 0, "max_in_flight is at least 1");
 }
 
@@ -118,8 +126,9 @@ MpiEnvironment::MpiEnvironment(const MpiOptions& options) : state_(std::make_uni
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
   check_mpi(MPI_Comm_rank(comm, &state_->rank), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm, &state_->size), "MPI_Comm_size");
-  state_->link = std::make_shared<MpiLink>(comm, tag_upper_bound(comm) / options.max_in_flight,
-                                           find_nodes(comm, state_->rank, state_->size), options);
+  state_->link = std::make_shared<MpiLink>(
+      comm, tag_upper_bound(comm) / 2 / options.max_in_flight,
+      find_nodes(comm, state_->rank, state_->size, options.ranks_per_node), options);
 }
 
 // Where communicators outlive the environment, the link does, too; its thread must not.
@@ -133,7 +142,7 @@ std::unique_ptr<Communicator> MpiEnvironment::world() {
   auto members = std::make_shared<std::vector<int>>(static_cast<std::size_t>(state_->size));
   std::iota(members->begin(), members->end(), 0);
   auto world = std::make_unique<MpiCommunicator>(state_->link, std::move(members), state_->rank,
-                                                 context, std::chrono::milliseconds(0), nullptr);
+                                                 context, std::chrono::milliseconds(0));
   state_->without_node_memory =
       state_->link->options.node_memory ? world->share_node_memory() : "it is switched off";
   return world;

@@ -13,12 +13,17 @@ namespace trireme {
 struct MpiOptions {
   // A larger message travels in pieces of this size. Far below MPI's limit of 2^31 - 1.
   std::size_t max_message_bytes = std::size_t{1} << 20;
-  // An all_reduce up to this size sends everything to everyone: one exchange instead of two.
+  // What travels between nodes in one message: small enough that both directions stay busy.
+  std::size_t piece_bytes = std::size_t{64} << 10;
+  // An all_reduce between nodes up to this size takes the way of least latency.
   std::size_t gather_limit_bytes = std::size_t{4} << 10;
   // Of one communicator; one more waits for the oldest.
   int max_in_flight = 1024;
   // Whether the ranks of a node share memory; else all data travels as messages.
   bool node_memory = true;
+  // Consecutive ranks that count as one node, whatever host they are on; 0: the hosts decide. For
+  // tests of several nodes on one host.
+  int ranks_per_node = 0;
 };
 
 // MPI from MPI_Init_thread to its end. One a process; made and finalized on the same thread.

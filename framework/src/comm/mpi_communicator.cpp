@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "comm/group.hpp"
-#include "comm/mpi_collectives.hpp"
+#include "comm/multi_node_operation.hpp"
+#include "comm/node_operation.hpp"
 #include "comm/shared_error.hpp"
 #include "trireme/error.hpp"
 
@@ -34,15 +35,16 @@ MpiLink::MpiLink(MPI_Comm communicator, int num_contexts, std::vector<int> nodes
 
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiLink> link,
                                  std::shared_ptr<const std::vector<int>> members, int rank,
-                                 int context, std::chrono::milliseconds timeout,
-                                 std::shared_ptr<const NodeBoard> board)
+                                 int context, std::chrono::milliseconds timeout)
     : link_(std::move(link)),
       members_(std::move(members)),
       rank_(rank),
       context_(context),
       timeout_(timeout),
-      board_(std::move(board)),
-      in_flight_(static_cast<std::size_t>(link_->options.max_in_flight)) {}
+      layout_(std::make_shared<Layout>(find_layout())),
+      in_flight_(static_cast<std::size_t>(link_->options.max_in_flight)) {
+  seat_.ranks = {rank_};
+}
 
 Request MpiCommunicator::all_reduce(Span data) {
   return Request(post({.kind = Collective::kAllReduce, .data = data}));
@@ -52,6 +54,14 @@ Request MpiCommunicator::reduce_scatter(Span data, std::span<const std::size_t> 
   return Request(post({.kind = Collective::kReduceScatter,
                        .data = data,
                        .offsets = {offsets.begin(), offsets.end()}}));
+}
+
+Request MpiCommunicator::node_reduce_scatter(Span data, std::span<const std::size_t> offsets,
+                                             const Wire& wire) {
+  return Request(post({.kind = Collective::kNodeReduceScatter,
+                       .data = data,
+                       .offsets = {offsets.begin(), offsets.end()},
+                       .wire = wire}));
 }
 
 Request MpiCommunicator::all_gather(Span data, std::span<const std::size_t> offsets) {
@@ -76,10 +86,10 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   const int context = agree_on_context();
   auto members = std::make_shared<std::vector<int>>();
   for (const int rank : group) members->push_back((*members_)[static_cast<std::size_t>(rank)]);
-  std::shared_ptr<const NodeBoard> board;
-  if (link_->node_memory) board = NodeBoard::make(*this, on_one_node(group) ? group : Group{});
-  return std::make_unique<MpiCommunicator>(link_, std::move(members), index_in(group, rank_),
-                                           context, timeout_, std::move(board));
+  auto communicator = std::make_unique<MpiCommunicator>(link_, std::move(members),
+                                                        index_in(group, rank_), context, timeout_);
+  if (link_->node_memory) communicator->share_board(*this, group);
+  return communicator;
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::split_by_node() {
@@ -92,14 +102,34 @@ Buffer MpiCommunicator::allocate(std::size_t size_bytes) {
                             : allocate_pages(size_bytes);
 }
 
+Buffer MpiCommunicator::allocate_shared(std::size_t size_bytes) {
+  std::string place;
+  Buffer buffer;
+  collectively(*this, [&] {
+    if (!seat_.board) {
+      buffer = allocate(size_bytes);
+    } else if (seat_.local_rank == 0) {
+      buffer = link_->node_memory->arena->allocate_shared(size_bytes, seat_.size(), place);
+    }
+  });
+  const std::vector<std::string> places = exchange(place);
+  collectively(*this, [&] {
+    if (!seat_.board || seat_.local_rank == 0) return;
+    const auto first = static_cast<std::size_t>(seat_.ranks.front());
+    buffer = link_->node_memory->arena->map_shared(size_bytes, places[first]);
+  });
+  return buffer;
+}
+
 // What a rank finds alone becomes everybody's: all share, or none does.
 std::string MpiCommunicator::share_node_memory() {
   try {
-    collectively(*this, [&] { link_->node_memory = std::make_unique<NodeMemory>(); });
+    std::shared_ptr<NodeMemory> memory;
+    collectively(*this, [&] { memory = std::make_shared<NodeMemory>(); });
     Group all(members_->size());
     std::iota(all.begin(), all.end(), 0);
-    board_ = NodeBoard::make(*this, on_one_node(all) ? all : Group{});
-    if (board_) sequence_ = 0;  // a board's operations count from 0
+    link_->node_memory = memory;
+    share_board(*this, all);
     return {};
   } catch (const SharedError& error) {
     link_->node_memory.reset();
@@ -107,13 +137,30 @@ std::string MpiCommunicator::share_node_memory() {
   }
 }
 
-bool MpiCommunicator::on_one_node(const std::vector<int>& group) const {
-  const auto node_of = [&](int rank) {
-    return link_->node_of[static_cast<std::size_t>((*members_)[static_cast<std::size_t>(rank)])];
-  };
-  return group.size() > 1 && std::ranges::all_of(group, [&](int rank) {
-           return node_of(rank) == node_of(group.front());
-         });
+void MpiCommunicator::share_board(Communicator& parent, const std::vector<int>& group) {
+  auto layout = std::make_shared<Layout>(find_layout());
+  const auto rank = static_cast<std::size_t>(rank_);
+  NodeSeat seat;
+  seat.ranks = layout->nodes[static_cast<std::size_t>(layout->node_of[rank])];
+  seat.local_rank = layout->local_rank_of[rank];
+  seat.memory = link_->node_memory;
+  Group neighbours;  // in parent
+  for (const int neighbour : seat.ranks)
+    neighbours.push_back(group[static_cast<std::size_t>(neighbour)]);
+  if (neighbours.size() < 2) neighbours.clear();
+  seat.board = NodeBoard::make(parent, neighbours);
+  layout_ = std::move(layout);
+  seat_ = std::move(seat);
+  sequence_ = 0;  // a board's operations count from 0
+}
+
+Layout MpiCommunicator::find_layout() const {
+  std::vector<int> node_ids;
+  for (const int member : *members_) {
+    node_ids.push_back(link_->node_memory ? link_->node_of[static_cast<std::size_t>(member)]
+                                          : member);
+  }
+  return make_layout(node_ids);
 }
 
 // See Note [Contexts].
@@ -133,13 +180,13 @@ int MpiCommunicator::agree_on_context() {
 std::shared_ptr<CollectiveTask> MpiCommunicator::post(Call call) {
   call.sequence = sequence_;
   check_arguments(call, size());
-  ++sequence_;  // of what is posted: a board counts on it
-  return board_ ? post_on_node(std::move(call)) : post_messages(std::move(call));
+  ++sequence_;  // of what is posted: boards and tags count on it
+  return layout_->num_nodes() == 1 ? post_on_node(std::move(call))
+                                   : post_between_nodes(std::move(call));
 }
 
 std::shared_ptr<CollectiveTask> MpiCommunicator::post_on_node(Call call) {
-  auto operation = std::make_shared<NodeOperation>(std::move(call), rank_, board_,
-                                                   *link_->node_memory, timeout_);
+  auto operation = std::make_shared<NodeOperation>(std::move(call), seat_, timeout_);
   // The caller takes the first steps: what others read is published when this returns.
   const bool complete = operation->test();
   const bool later = complete || !operation->needs_thread();
@@ -147,18 +194,21 @@ std::shared_ptr<CollectiveTask> MpiCommunicator::post_on_node(Call call) {
   return operation;
 }
 
-std::shared_ptr<CollectiveTask> MpiCommunicator::post_messages(Call call) {
+std::shared_ptr<CollectiveTask> MpiCommunicator::post_between_nodes(Call call) {
+  const MpiOptions& options = link_->options;
   const std::uint64_t slot = call.sequence % in_flight_.size();
   if (const auto oldest = in_flight_[slot].lock()) oldest->wait();
   const Route route = {
       .comm = link_->comm,
       .members = members_,
-      .tag = context_ * link_->options.max_in_flight + static_cast<int>(slot),
-      .max_message_bytes = link_->options.max_message_bytes,
+      .tag = 2 * (context_ * options.max_in_flight + static_cast<int>(slot)),
+      .max_message_bytes = options.max_message_bytes,
   };
-  auto stages = stages_of(call, size(), link_->options.gather_limit_bytes);
-  auto operation = std::make_shared<MpiOperation>(std::move(call), rank_, route, std::move(stages),
-                                                  link_->scratch, timeout_);
+  auto operation = std::make_shared<MultiNodeOperation>(
+      std::move(call), rank_, layout_, seat_, route,
+      WireOptions{.piece_bytes = std::min(options.piece_bytes, options.max_message_bytes),
+                  .gather_bytes = options.gather_limit_bytes},
+      link_->scratch, timeout_);
   link_->progress.post(operation);
   in_flight_[slot] = operation;
   return operation;

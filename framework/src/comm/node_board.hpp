@@ -28,10 +28,15 @@ struct NodeSlot {
   // The call.
   Collective kind;
   DType dtype;
+  WireType wire;
   std::int32_t root;
   std::uint64_t count;  // elements, or bytes of an exchange
   std::uint64_t offsets_hash;
   NodePlace place;  // of the data, where it is not inline
+
+  // What this rank leaves for the others; valid once it is marked reduced.
+  NodePlace result;
+  std::uint64_t result_bytes;
 
   alignas(64) std::byte data[kInlineBytes];
 };

@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
-#include "comm/hash.hpp"
-#include "comm/shared_error.hpp"
 #include "comm/sum.hpp"
+#include "trireme/error.hpp"
 
 namespace trireme {
 namespace {
@@ -17,29 +15,22 @@ namespace {
 // Work of one step(), so that operations on the same thread take turns.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
-std::size_t published_bytes(const Call& call) {
-  return call.kind == Collective::kExchange ? call.bytes.size() : call.data.size_bytes();
-}
-
+// [size + 1]
 std::vector<std::size_t> part_offsets(const Call& call, int size) {
-  return call.kind == Collective::kAllReduce ? even_offsets(call.data.count, size) : call.offsets;
-}
-
-bool same_call(const NodeSlot& a, const NodeSlot& b) {
-  const bool same_count = a.count == b.count || a.kind == Collective::kExchange;
-  return a.kind == b.kind && a.dtype == b.dtype && a.root == b.root && same_count &&
-         a.offsets_hash == b.offsets_hash;
+  if (call.kind == Collective::kAllReduce) return even_offsets(call.data.count, size);
+  if (call.kind != Collective::kNodeReduceScatter) return call.offsets;
+  std::vector<std::size_t> offsets;
+  for (int r = 0; r < size; ++r) offsets.push_back(part_of(call.offsets, r, size).begin);
+  offsets.push_back(call.data.count);
+  return offsets;
 }
 
 }  // namespace
 
-NodeOperation::NodeOperation(Call call, int rank, std::shared_ptr<const NodeBoard> board,
-                             NodeMemory& memory, std::chrono::milliseconds timeout)
-    : CollectiveTask(std::move(call), rank, board->size(), timeout),
-      board_(std::move(board)),
-      memory_(memory),
-      is_inline_(published_bytes(this->call()) <= NodeSlot::kInlineBytes),
-      steps_(steps_of(this->call().kind, is_inline_)),
+NodeOperation::NodeOperation(Call call, NodeSeat seat, std::chrono::milliseconds timeout)
+    : CollectiveTask(std::move(call), seat.local_rank, static_cast<int>(seat.size()), timeout),
+      stage_(this->call(), std::move(seat), /*may_be_inline=*/true),
+      steps_(steps_of(this->call().kind, stage_.is_inline())),
       offsets_(part_offsets(this->call(), size())) {}
 
 std::span<const NodeOperation::Step> NodeOperation::steps_of(Collective kind, bool is_inline) {
@@ -74,6 +65,7 @@ std::span<const NodeOperation::Step> NodeOperation::steps_of(Collective kind, bo
     case Collective::kAllReduce:
       return choose(kSmallAllReduce, kAllReduce);
     case Collective::kReduceScatter:
+    case Collective::kNodeReduceScatter:
       return choose(kSmallReduceScatter, kReduceScatter);
     case Collective::kAllGather:
       return choose(kSmallAllGather, kAllGather);
@@ -100,92 +92,9 @@ Task::Advance NodeOperation::advance() {
   return Advance::kComplete;
 }
 
-std::string NodeOperation::waits_for() const {
-  std::vector<int> missing;
-  for (int r = 0; r < size(); ++r) {
-    const std::atomic_ref mark(board_->slot(r, awaited_sequence_).*awaited_);
-    if (mark.load(std::memory_order_acquire) < awaited_sequence_ + 1) missing.push_back(r);
-  }
-  return "rank " + rank_list(missing);
-}
-
-void NodeOperation::set(Mark mark) const {
-  std::atomic_ref(own_slot().*mark).store(call().sequence + 1, std::memory_order_release);
-}
-
-bool NodeOperation::all_have(Mark mark, std::uint64_t sequence) {
-  awaited_ = mark;
-  awaited_sequence_ = sequence;
-  for (int r = 0; r < size(); ++r) {
-    const std::atomic_ref value(board_->slot(r, sequence).*mark);
-    if (value.load(std::memory_order_acquire) < sequence + 1) return false;
-  }
-  return true;
-}
-
-bool NodeOperation::publish() {
-  const std::uint64_t sequence = call().sequence;
-  if (sequence >= NodeBoard::kSlots && !all_have(&NodeSlot::left, sequence - NodeBoard::kSlots)) {
-    return false;
-  }
-  NodeSlot& slot = own_slot();
-  slot.kind = call().kind;
-  slot.dtype = call().data.dtype;
-  slot.root = call().root;
-  slot.count = call().kind == Collective::kExchange ? call().bytes.size() : call().data.count;
-  slot.offsets_hash = fnv1a(std::as_bytes(std::span(call().offsets)));
-  slot.place = {};
-  publish_data();
-  set(&NodeSlot::published);
-  return true;
-}
-
-void NodeOperation::publish_data() {
-  const std::size_t size_bytes = published_bytes(call());
-  const void* data = call().kind == Collective::kExchange ? call().bytes.data() : call().data.data;
-  result_ = static_cast<std::byte*>(call().data.data);
-  if (size_bytes == 0) return;
-  if (is_inline_) {
-    std::memcpy(own_slot().data, data, size_bytes);
-    return;
-  }
-  if (const auto place = memory_.arena->find(data, size_bytes)) {
-    own_slot().place = *place;
-    return;
-  }
-  staged_ = memory_.scratch.take(size_bytes);
-  std::memcpy(staged_.data(), data, size_bytes);
-  own_slot().place = memory_.arena->find(staged_.data(), size_bytes).value();
-  result_ = staged_.data();
-}
-
-std::byte* NodeOperation::data_of(int other) const {
-  NodeSlot& slot = board_->slot(other, call().sequence);
-  return slot.place.slab.pid == 0 ? slot.data : memory_.arena->address_of(slot.place);
-}
-
-bool NodeOperation::arrive() {
-  if (!all_have(&NodeSlot::published, call().sequence)) return false;
-  data_.clear();
-  for (int r = 0; r < size(); ++r) {
-    const NodeSlot& slot = board_->slot(r, call().sequence);
-    if (!same_call(slot, own_slot())) {
-      const Call other{
-          .kind = slot.kind,
-          .sequence = call().sequence,
-          .data = {
-              .data = nullptr, .count = static_cast<std::size_t>(slot.count), .dtype = slot.dtype}};
-      throw CommError("rank " + std::to_string(r) + " calls " + trireme::describe(other) +
-                      " here; all must call the same with the same count, dtype, offsets and root");
-    }
-    data_.push_back(data_of(r));
-  }
-  return true;
-}
-
 bool NodeOperation::sum_all() {
-  const std::vector<const std::byte*> parts(data_.begin(), data_.end());
-  sum_in_order(call().data.dtype, parts, result_, call().data.count);
+  const std::vector<const std::byte*> parts(stage_.data().begin(), stage_.data().end());
+  sum_in_order(call().data.dtype, parts, element(0), call().data.count);
   return true;
 }
 
@@ -194,24 +103,25 @@ bool NodeOperation::sum_own_part() {
   const std::size_t count =
       std::min(part_end(rank()) - begin, kPieceBytes / size_of(call().data.dtype));
   std::vector<const std::byte*> parts;
-  for (const std::byte* data : data_) parts.push_back(data + bytes(begin));
-  sum_in_order(call().data.dtype, parts, result_ + bytes(begin), count);
+  for (const std::byte* data : stage_.data()) parts.push_back(data + bytes(begin));
+  sum_in_order(call().data.dtype, parts, stage_.own() + bytes(begin), count);
   done_ += count;
   if (begin + count < part_end(rank())) return false;
-  set(&NodeSlot::reduced);
+  stage_.set(&NodeSlot::reduced);
   return true;
 }
 
 bool NodeOperation::copy_parts() {
-  // done_ runs over all elements; own ones are skipped.
+  const std::byte* own = stage_.data()[stage_.local_rank()];
+  // done_ runs over all elements; what stands here already is skipped.
   std::size_t piece = kPieceBytes / size_of(call().data.dtype);
   while (done_ < call().data.count && piece > 0) {
     const auto next = std::upper_bound(offsets_.begin(), offsets_.end(), done_);
-    const int owner = static_cast<int>(next - offsets_.begin()) - 1;
-    const std::size_t count = owner == rank() ? *next - done_ : std::min(*next - done_, piece);
-    if (owner != rank()) {
-      std::memcpy(result_ + bytes(done_), data_[static_cast<std::size_t>(owner)] + bytes(done_),
-                  bytes(count));
+    const auto owner = static_cast<std::size_t>(next - offsets_.begin()) - 1;
+    const std::byte* from = stage_.data()[owner];
+    const std::size_t count = from == own ? *next - done_ : std::min(*next - done_, piece);
+    if (from != own) {
+      std::memcpy(stage_.own() + bytes(done_), from + bytes(done_), bytes(count));
       piece -= count;
     }
     done_ += count;
@@ -220,41 +130,33 @@ bool NodeOperation::copy_parts() {
 }
 
 bool NodeOperation::copy_root() {
-  if (rank() == call().root) return true;
+  const std::byte* from = stage_.data()[static_cast<std::size_t>(call().root)];
+  if (from == stage_.data()[stage_.local_rank()]) return true;
   const std::size_t count =
       std::min(call().data.count - done_, kPieceBytes / size_of(call().data.dtype));
-  if (count > 0) {
-    std::memcpy(result_ + bytes(done_), data_[static_cast<std::size_t>(call().root)] + bytes(done_),
-                bytes(count));
-  }
+  if (count > 0) std::memcpy(stage_.own() + bytes(done_), from + bytes(done_), bytes(count));
   done_ += count;
   return done_ == call().data.count;
 }
 
 bool NodeOperation::read_texts() {
-  for (int r = 0; r < size(); ++r) {
-    texts.emplace_back(reinterpret_cast<const char*>(data_[static_cast<std::size_t>(r)]),
-                       board_->slot(r, call().sequence).count);
+  for (std::size_t r = 0; r < stage_.local_size(); ++r) {
+    texts.emplace_back(reinterpret_cast<const char*>(stage_.data()[r]), stage_.text_bytes(r));
   }
   return true;
 }
 
-bool NodeOperation::all_reduced() { return all_have(&NodeSlot::reduced, call().sequence); }
-
-bool NodeOperation::all_left() { return all_have(&NodeSlot::left, call().sequence); }
-
 bool NodeOperation::leave() {
-  set(&NodeSlot::left);
+  stage_.set(&NodeSlot::left);
   return true;
 }
 
 bool NodeOperation::copy_out() {
-  if (staged_.size_bytes() == 0) return true;
-  const bool own_part = call().kind == Collective::kReduceScatter;
-  const std::size_t begin = own_part ? part_begin(rank()) : 0;
-  const std::size_t end = own_part ? part_end(rank()) : call().data.count;
-  std::memcpy(element(begin), staged_.data() + bytes(begin), bytes(end - begin));
-  memory_.scratch.give_back(std::move(staged_));
+  const bool gathered = call().kind == Collective::kAllReduce ||
+                        call().kind == Collective::kAllGather ||
+                        call().kind == Collective::kBroadcast;
+  stage_.copy_out(gathered ? 0 : part_begin(rank()),
+                  gathered ? call().data.count : part_end(rank()));
   return true;
 }
 

@@ -5,18 +5,9 @@
 #include <span>
 
 #include "comm/collective_task.hpp"
-#include "comm/node_arena.hpp"
-#include "comm/node_board.hpp"
-#include "comm/scratch.hpp"
+#include "comm/node_stage.hpp"
 
 namespace trireme {
-
-// What a rank's operations on its node work with.
-struct NodeMemory {
-  std::shared_ptr<NodeArena> arena = std::make_shared<NodeArena>();
-  ScratchPool scratch{
-      [arena = arena](std::size_t size_bytes) { return arena->allocate(size_bytes); }};
-};
 
 // Note [Operations on a node]
 // Each rank publishes its call and where its data lies, in its slot of the group's board, and reads
@@ -27,57 +18,42 @@ struct NodeMemory {
 // memory marks `reduced` or `left` when it has, and who may be read waits for the marks.
 class NodeOperation : public CollectiveTask {
  public:
-  // board, memory: outlive the operation.
-  NodeOperation(Call call, int rank, std::shared_ptr<const NodeBoard> board, NodeMemory& memory,
-                std::chrono::milliseconds timeout);
+  NodeOperation(Call call, NodeSeat seat, std::chrono::milliseconds timeout);
 
   // After its first step: whether it still needs the progress thread to be complete everywhere. A
   // small sum does not: what others need of this rank is published.
-  bool needs_thread() const { return next_step_ == 0 || !is_inline_; }
+  bool needs_thread() const { return next_step_ == 0 || !stage_.is_inline(); }
 
  protected:
   Advance advance() override;
   bool callers_help() const override { return true; }
-  std::string waits_for() const override;
+  std::string waits_for() const override { return stage_.waits_for(); }
 
  private:
-  using Mark = std::uint64_t NodeSlot::*;
   // A step: whether it is done; if not it is called again.
   using Step = bool (NodeOperation::*)();
   static std::span<const Step> steps_of(Collective kind, bool is_inline);
 
-  bool publish();
-  bool arrive();  // all have published, and the same call
+  bool publish() { return stage_.publish(); }
+  bool arrive() { return stage_.arrive(); }
   bool sum_all();
   bool sum_own_part();
   bool copy_parts();  // of the others, each from its owner
   bool read_texts();
   bool copy_root();
-  bool all_reduced();
-  bool all_left();
+  bool all_reduced() { return stage_.all_have(&NodeSlot::reduced); }
+  bool all_left() { return stage_.all_have(&NodeSlot::left); }
   bool leave();
   bool copy_out();  // of staged data
 
-  NodeSlot& own_slot() const { return board_->slot(rank(), call().sequence); }
-  void set(Mark mark) const;
-  bool all_have(Mark mark, std::uint64_t sequence);  // whether all ranks have set it
-  void publish_data();
-  std::byte* data_of(int other) const;
   std::size_t part_begin(int owner) const { return offsets_[static_cast<std::size_t>(owner)]; }
   std::size_t part_end(int owner) const { return offsets_[static_cast<std::size_t>(owner) + 1]; }
 
-  const std::shared_ptr<const NodeBoard> board_;
-  NodeMemory& memory_;
-  const bool is_inline_;
+  NodeStage stage_;
   const std::span<const Step> steps_;
   std::vector<std::size_t> offsets_;  // [size + 1], of sums and gathers
   std::size_t next_step_ = 0;
-  std::size_t done_ = 0;                 // elements of the step that is under way
-  Buffer staged_;                        // data from outside the arena
-  std::byte* result_ = nullptr;          // where this rank's results go
-  std::vector<std::byte*> data_;         // [rank], once all have arrived
-  Mark awaited_ = &NodeSlot::published;  // last looked for, of operation awaited_sequence_
-  std::uint64_t awaited_sequence_ = 0;
+  std::size_t done_ = 0;  // elements of the step that is under way
 };
 
 }  // namespace trireme

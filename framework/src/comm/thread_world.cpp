@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "comm/sum.hpp"
+#include "comm/wire_format.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -15,20 +16,85 @@ std::byte* at(const Call& call, std::size_t element) {
 }
 
 void copy(const Call& from, const Call& to, std::size_t begin, std::size_t end) {
-  if (&from == &to || begin == end) return;
+  if (from.data.data == to.data.data || begin == end) return;
   std::memcpy(at(to, begin), at(from, begin), (end - begin) * size_of(from.data.dtype));
 }
 
-// Sums elements [begin, end) of all ranks into `owner`'s data.
-void sum(const Meeting& meeting, std::size_t owner, std::size_t begin, std::size_t end) {
+// The sum of elements [begin, end) over the ranks of one node.
+std::vector<std::byte> sum_of_node(const Meeting& meeting, const std::vector<int>& ranks,
+                                   std::size_t begin, std::size_t end) {
+  const DType dtype = meeting.calls[0]->data.dtype;
   std::vector<const std::byte*> parts;
-  for (const auto& call : meeting.calls) parts.push_back(at(*call, begin));
-  sum_in_order(meeting.calls[0]->data.dtype, parts, at(*meeting.calls[owner], begin), end - begin);
+  for (const int rank : ranks)
+    parts.push_back(at(*meeting.calls[static_cast<std::size_t>(rank)], begin));
+  std::vector<std::byte> sum((end - begin) * size_of(dtype));
+  sum_in_order(dtype, parts, sum.data(), end - begin);
+  return sum;
 }
 
-void reduce_scatter(const Meeting& meeting, const std::vector<std::size_t>& offsets) {
+// Over all ranks: in the order of ranks on each node, and so over the nodes.
+std::vector<std::byte> sum_of_all(const Meeting& meeting, const Layout& layout, std::size_t begin,
+                                  std::size_t end) {
+  std::vector<std::vector<std::byte>> sums;  // [node]
+  std::vector<const std::byte*> parts;
+  for (const auto& ranks : layout.nodes) {
+    sums.push_back(sum_of_node(meeting, ranks, begin, end));
+    parts.push_back(sums.back().data());
+  }
+  std::vector<std::byte> whole((end - begin) * size_of(meeting.calls[0]->data.dtype));
+  sum_in_order(meeting.calls[0]->data.dtype, parts, whole.data(), end - begin);
+  return whole;
+}
+
+void put(const std::vector<std::byte>& data, const Call& to, std::size_t begin) {
+  if (!data.empty()) std::memcpy(at(to, begin), data.data(), data.size());
+}
+
+void reduce_scatter(const Meeting& meeting, const Layout& layout,
+                    const std::vector<std::size_t>& offsets) {
   for (std::size_t r = 0; r < meeting.calls.size(); ++r) {
-    sum(meeting, r, offsets[r], offsets[r + 1]);
+    put(sum_of_all(meeting, layout, offsets[r], offsets[r + 1]), *meeting.calls[r], offsets[r]);
+  }
+}
+
+// As on the wire: rounded to its type, with `rank`'s residual of these elements.
+void round_trip(std::vector<std::byte>& data, const Call& call, const Cell& cell, Part part) {
+  const std::size_t count = cell.end - cell.begin;
+  std::vector<std::uint16_t> half(count);
+  auto* values = reinterpret_cast<float*>(data.data());
+  float* residual =
+      call.wire.residual == nullptr ? nullptr : call.wire.residual + (cell.begin - part.begin);
+  WireCounts uncounted;
+  encode(call.wire.type, values, residual, count, half.data(),
+         call.wire.counts == nullptr ? uncounted : *call.wire.counts);
+  decode(call.wire.type, half.data(), count, values);
+}
+
+void node_reduce_scatter(const Meeting& meeting, const Layout& layout) {
+  const Call& first = *meeting.calls[0];
+  constexpr std::size_t kCutBytes = 64;
+  for (const Cell& cell :
+       cells_of_shards(first.offsets, layout, kCutBytes / size_of(first.data.dtype))) {
+    std::vector<std::vector<std::byte>> sums;  // [node]
+    std::vector<const std::byte*> parts;
+    const auto at_half_width = [&](std::vector<std::byte>& data, int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      const Placement place = layout.placement_of(rank);
+      round_trip(data, *meeting.calls[r], cell,
+                 part_of(first.offsets, place.local_rank, place.local_size));
+    };
+    const bool is_half = first.wire.type != WireType::kSame && layout.num_nodes() > 1;
+    for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
+      sums.push_back(sum_of_node(meeting, layout.nodes[node], cell.begin, cell.end));
+      if (is_half && cell.holders[node] != cell.owner)
+        at_half_width(sums.back(), cell.holders[node]);
+      parts.push_back(sums.back().data());
+    }
+    std::vector<std::byte> whole(sums.front().size());
+    sum_in_order(first.data.dtype, parts, whole.data(), cell.end - cell.begin);
+    if (is_half) at_half_width(whole, cell.owner);
+    for (const int holder : cell.holders)
+      put(whole, *meeting.calls[static_cast<std::size_t>(holder)], cell.begin);
   }
 }
 
@@ -38,17 +104,19 @@ void all_gather(const Meeting& meeting, const std::vector<std::size_t>& offsets)
   }
 }
 
-void carry_out(const Meeting& meeting) {
+void carry_out(const Meeting& meeting, const Layout& layout) {
   const Call& first = *meeting.calls[0];
   switch (first.kind) {
     case Collective::kAllReduce: {
       const auto offsets = even_offsets(first.data.count, static_cast<int>(meeting.calls.size()));
-      reduce_scatter(meeting, offsets);
+      reduce_scatter(meeting, layout, offsets);
       all_gather(meeting, offsets);
       return;
     }
     case Collective::kReduceScatter:
-      return reduce_scatter(meeting, first.offsets);
+      return reduce_scatter(meeting, layout, first.offsets);
+    case Collective::kNodeReduceScatter:
+      return node_reduce_scatter(meeting, layout);
     case Collective::kAllGather:
       return all_gather(meeting, first.offsets);
     case Collective::kBroadcast:
@@ -91,7 +159,15 @@ std::shared_ptr<ThreadGroup> make_world_group(int size) {
 }  // namespace
 
 ThreadWorld::ThreadWorld(int size, int ranks_per_node)
-    : ranks_per_node_(ranks_per_node > 0 ? ranks_per_node : size), all_(make_world_group(size)) {}
+    : ranks_per_node_(ranks_per_node > 0 ? ranks_per_node : size), all_(make_world_group(size)) {
+  all_->layout = layout_of(all_->members);
+}
+
+Layout ThreadWorld::layout_of(const std::vector<int>& members) const {
+  std::vector<int> node_ids;
+  for (const int member : members) node_ids.push_back(node_of(member));
+  return make_layout(node_ids);
+}
 
 std::shared_ptr<ThreadGroup> ThreadWorld::subgroup(const ThreadGroup& parent,
                                                    std::uint64_t sequence,
@@ -104,6 +180,7 @@ std::shared_ptr<ThreadGroup> ThreadWorld::subgroup(const ThreadGroup& parent,
     for (const int rank : members) {
       group->members.push_back(parent.members[static_cast<std::size_t>(rank)]);
     }
+    group->layout = layout_of(group->members);
   }
   return group;
 }
@@ -124,7 +201,7 @@ std::shared_ptr<Meeting> ThreadWorld::arrive(ThreadGroup& group, int rank, Call 
     fail_locked(std::make_exception_ptr(CommError(mismatch)), mismatch);
     return meeting;  // the error comes out of wait(), on every rank alike
   }
-  carry_out(*meeting);
+  carry_out(*meeting, group.layout);
   meeting->completed_at = std::chrono::steady_clock::now();
   meeting->done = true;
   changed_.notify_all();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/call.hpp"
+#include "comm/layout.hpp"
 #include "trireme/communicator.hpp"
 
 namespace trireme {
@@ -30,6 +31,7 @@ struct Meeting {
 struct ThreadGroup {
   int id = 0;
   std::vector<int> members;                                // [rank] -> rank in the world
+  Layout layout;                                           // of the group's ranks
   std::map<std::uint64_t, std::shared_ptr<Meeting>> open;  // [sequence]
 };
 
@@ -59,11 +61,12 @@ class ThreadWorld {
   std::exception_ptr first_error();
 
  private:
+  Layout layout_of(const std::vector<int>& members) const;
   void fail_locked(std::exception_ptr error, const std::string& reason);
   [[noreturn]] void give_up(const Call& call, int rank, std::size_t size) const;
 
   const int ranks_per_node_;
-  const std::shared_ptr<ThreadGroup> all_;
+  std::shared_ptr<ThreadGroup> all_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::exception_ptr error_;

@@ -52,6 +52,7 @@ class ThreadCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(group_->members.size()); }
   std::string_view kind() const override { return "threads"; }
+  Placement placement() const override { return group_->layout.placement_of(rank_); }
 
   Request all_reduce(Span data) override {
     return post({.kind = Collective::kAllReduce, .data = data});
@@ -60,6 +61,13 @@ class ThreadCommunicator : public Communicator {
     return post({.kind = Collective::kReduceScatter,
                  .data = data,
                  .offsets = {offsets.begin(), offsets.end()}});
+  }
+  Request node_reduce_scatter(Span data, std::span<const std::size_t> offsets,
+                              const Wire& wire) override {
+    return post({.kind = Collective::kNodeReduceScatter,
+                 .data = data,
+                 .offsets = {offsets.begin(), offsets.end()},
+                 .wire = wire});
   }
   Request all_gather(Span data, std::span<const std::size_t> offsets) override {
     return post({.kind = Collective::kAllGather,
@@ -89,6 +97,19 @@ class ThreadCommunicator : public Communicator {
   }
 
   Buffer allocate(std::size_t size_bytes) override { return allocate_pages(size_bytes); }
+  Buffer allocate_shared(std::size_t size_bytes) override {
+    const Placement here = placement();
+    std::shared_ptr<Buffer> memory;
+    if (here.local_rank == 0) memory = std::make_shared<Buffer>(allocate(size_bytes));
+    // The address of the owner's pointer; it lives until all have copied it.
+    const auto address = reinterpret_cast<std::uintptr_t>(&memory);
+    const std::vector<std::string> owners = exchange(std::to_string(address));
+    const int owner = group_->layout.nodes[static_cast<std::size_t>(here.node)].front();
+    const std::shared_ptr<Buffer> shared = *reinterpret_cast<const std::shared_ptr<Buffer>*>(
+        std::stoull(owners[static_cast<std::size_t>(owner)]));
+    barrier();
+    return Buffer(shared->data(), size_bytes, [shared](void*, std::size_t) {});
+  }
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
 
  private:
