@@ -52,7 +52,7 @@ Config config_of(const std::string& yaml, const Registry& registry) {
 
 TrainingRun train(const Config& config, const TrainingSetup& setup, const Registry& registry) {
   TrainingRun run;
-  run_as_threads(setup.ranks, [&](Communicator& world) {
+  const auto body = [&](Communicator& world) {
     at::set_num_threads(1);
     const bool first = world.rank() == 0;
     Recorder recorder(run);
@@ -70,7 +70,8 @@ TrainingRun train(const Config& config, const TrainingSetup& setup, const Regist
     run.parameters = copies(session.replica().trained);
     run.buffers = copies(session.replica().buffers);
     run.state = trainer.state();
-  });
+  };
+  run_as_threads(setup.ranks, body, {.ranks_per_node = setup.ranks_per_node});
   return run;
 }
 

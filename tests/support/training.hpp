@@ -28,6 +28,7 @@ struct TrainingRun {
 
 struct TrainingSetup {
   int ranks = 1;
+  int ranks_per_node = 0;                  // 0: all of them
   std::filesystem::path checkpoints = {};  // written where not empty
   std::filesystem::path restore = {};      // gone on from where not empty
   std::function<void(Session&, Communicator&)> before_run =

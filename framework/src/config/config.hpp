@@ -112,6 +112,8 @@ struct TrainConfig {
 struct ParallelConfig {
   double bucket_mb = 25;      // size limit of a gradient bucket, 10^6 bytes; > 0
   double edge_bucket_mb = 1;  // of the first and the last one to be reduced; > 0
+  // node | world: the ranks that share out the optimizer's state and work
+  std::string shard_over = "node";
 };
 
 struct CheckpointConfig {

@@ -307,7 +307,12 @@ Section parallel_section() {
                        {.min = 0, .max = 1e5, .above_min = true, .synonyms = {"bucket_cap_mb"}}),
                  field("edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
                        "The same of the first and the last bucket to be reduced.",
-                       {.min = 0, .max = 1e5, .above_min = true})}};
+                       {.min = 0, .max = 1e5, .above_min = true}),
+                 field("shard_over", parallel, &ParallelConfig::shard_over,
+                       "Ranks that share out the optimizer's state and work: those of a `node`, so "
+                       "that nothing travels between nodes after the update, or of the `world`, "
+                       "which takes the least memory.",
+                       {.choices = {"node", "world"}})}};
 }
 
 Section checkpoint_section() {

@@ -46,8 +46,8 @@ std::vector<std::vector<int>> cut(const std::vector<int>& order,
   return runs;
 }
 
-// Whole parameters to ranks: heaviest first, each to the least loaded rank.
-std::vector<int> deal_owners(std::span<const PlanParameter> parameters, int world_size) {
+// Whole parameters to shards: heaviest first, each to the least loaded one.
+std::vector<int> deal_owners(std::span<const PlanParameter> parameters, int num_shards) {
   std::vector<int> heaviest;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].whole) heaviest.push_back(static_cast<int>(i));
@@ -57,7 +57,7 @@ std::vector<int> deal_owners(std::span<const PlanParameter> parameters, int worl
            parameters[static_cast<std::size_t>(b)].cost;
   });
   std::vector<int> owner(parameters.size(), -1);
-  std::vector<double> load(static_cast<std::size_t>(world_size), 0);
+  std::vector<double> load(static_cast<std::size_t>(num_shards), 0);
   for (const int parameter : heaviest) {
     const auto least = std::min_element(load.begin(), load.end());
     owner[static_cast<std::size_t>(parameter)] = static_cast<int>(least - load.begin());
@@ -67,7 +67,7 @@ std::vector<int> deal_owners(std::span<const PlanParameter> parameters, int worl
 }
 
 PlanBucket lay_out(std::vector<int> run, std::span<const PlanParameter> parameters,
-                   const std::vector<int>& owner, int world_size) {
+                   const std::vector<int>& owner, int num_shards) {
   const auto of = [&](int i) -> const PlanParameter& {
     return parameters[static_cast<std::size_t>(i)];
   };
@@ -79,7 +79,7 @@ PlanBucket lay_out(std::vector<int> run, std::span<const PlanParameter> paramete
     return std::pair(owner[static_cast<std::size_t>(a)], of(a).group) <
            std::pair(owner[static_cast<std::size_t>(b)], of(b).group);
   });
-  std::vector<std::int64_t> owned(static_cast<std::size_t>(world_size), 0);
+  std::vector<std::int64_t> owned(static_cast<std::size_t>(num_shards), 0);
   for (const int parameter : run) {
     bucket.items.push_back({parameter, bucket.numel});
     const std::int64_t length = aligned(of(parameter).numel, bucket.dtype);
@@ -88,11 +88,11 @@ PlanBucket lay_out(std::vector<int> run, std::span<const PlanParameter> paramete
       owned[static_cast<std::size_t>(owner[static_cast<std::size_t>(parameter)])] += length;
   }
   bucket.shard_offsets.push_back(0);
-  for (int rank = 0; rank < world_size; ++rank) {
-    const std::int64_t even = aligned(bucket.numel * (rank + 1) / world_size, bucket.dtype);
+  for (int shard = 0; shard < num_shards; ++shard) {
+    const std::int64_t even = aligned(bucket.numel * (shard + 1) / num_shards, bucket.dtype);
     const std::size_t end =
         bucket.whole ? bucket.shard_offsets.back() +
-                           static_cast<std::size_t>(owned[static_cast<std::size_t>(rank)])
+                           static_cast<std::size_t>(owned[static_cast<std::size_t>(shard)])
                      : static_cast<std::size_t>(std::min(even, bucket.numel));
     bucket.shard_offsets.push_back(end);
   }
@@ -102,9 +102,9 @@ PlanBucket lay_out(std::vector<int> run, std::span<const PlanParameter> paramete
 }  // namespace
 
 BucketPlan make_bucket_plan(std::span<const PlanParameter> parameters, const PlanLimits& limits,
-                            int world_size) {
-  TRIREME_ASSERT(world_size >= 1, "a plan needs a rank");
-  const std::vector<int> owner = deal_owners(parameters, world_size);
+                            int num_shards) {
+  TRIREME_ASSERT(num_shards >= 1, "a plan needs a shard");
+  const std::vector<int> owner = deal_owners(parameters, num_shards);
   using Kind = std::tuple<DType, bool>;
   std::vector<std::pair<Kind, std::vector<int>>> kinds;
   for (auto i = static_cast<int>(parameters.size()) - 1; i >= 0; --i) {
@@ -124,7 +124,7 @@ BucketPlan make_bucket_plan(std::span<const PlanParameter> parameters, const Pla
   std::sort(runs.begin(), runs.end());
   BucketPlan plan;
   for (auto& [ready, run] : runs)
-    plan.buckets.push_back(lay_out(std::move(run), parameters, owner, world_size));
+    plan.buckets.push_back(lay_out(std::move(run), parameters, owner, num_shards));
   return plan;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which gradients travel together, and which rank updates what: a pure function of sizes, so that
+// Which gradients travel together, and how they are cut into shards: a pure function of sizes, so that
 // all ranks and a resumed run make the same plan. No torch here.
 #pragma once
 
@@ -19,7 +19,7 @@ struct PlanParameter {
   DType dtype = DType::kF32;
   int group = 0;       // parameter group: one rule and one rate
   bool whole = false;  // updated by one rank as a whole (matrix rules)
-  double cost = 0;     // of its update, in any unit; whole parameters are dealt to ranks by it
+  double cost = 0;     // of its update, in any unit; whole parameters are dealt to shards by it
 };
 
 struct PlanLimits {
@@ -38,7 +38,7 @@ struct PlanBucket {
   bool whole = false;           // every item lies in one shard
   std::vector<PlanItem> items;  // parameters of one group are neighbours
   std::int64_t numel = 0;
-  std::vector<std::size_t> shard_offsets;  // [world_size + 1], ascending from 0 to numel
+  std::vector<std::size_t> shard_offsets;  // [num_shards + 1], ascending from 0 to numel
 };
 
 struct BucketPlan {
@@ -48,7 +48,7 @@ struct BucketPlan {
 
 // A parameter larger than a limit gets a bucket of its own.
 BucketPlan make_bucket_plan(std::span<const PlanParameter> parameters, const PlanLimits& limits,
-                            int world_size);
+                            int num_shards);
 
 // One line a bucket, with all that the plan fixes: equal texts mean equal plans.
 std::vector<std::string> describe(const BucketPlan& plan,

@@ -65,9 +65,15 @@ at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype) {
 
 void broadcast_values(const at::Tensor& tensor, Communicator& communicator) {
   const at::NoGradGuard no_grad;
+  if (tensor.is_non_overlapping_and_dense()) {
+    const at::Tensor flat =
+        tensor.detach().as_strided({tensor.numel()}, {1}, tensor.storage_offset());
+    communicator.broadcast(span_of(flat), 0).wait();
+    return;
+  }
   const at::Tensor dense = tensor.detach().contiguous().view({-1});
   communicator.broadcast(span_of(dense), 0).wait();
-  if (dense.data_ptr() != tensor.data_ptr()) tensor.copy_(dense.view(tensor.sizes()));
+  tensor.copy_(dense.view(tensor.sizes()));
 }
 
 FlatParameters::FlatParameters(std::vector<NamedTensor> parameters, BucketPlan plan,
@@ -76,21 +82,36 @@ FlatParameters::FlatParameters(std::vector<NamedTensor> parameters, BucketPlan p
   const at::NoGradGuard no_grad;
   for (const PlanBucket& bucket : plan_.buckets) {
     const std::size_t bytes = static_cast<std::size_t>(bucket.numel) * size_of(bucket.dtype);
-    values_.push_back(wrap(communicator.allocate(bytes), bucket.numel, bucket.dtype));
+    values_.push_back(wrap(communicator.allocate_shared(bytes), bucket.numel, bucket.dtype));
     gradients_.push_back(wrap(communicator.allocate(bytes), bucket.numel, bucket.dtype));
     for (const PlanItem& item : bucket.items) {
       at::Tensor& parameter = parameters_[static_cast<std::size_t>(item.parameter)].tensor;
       TRIREME_ASSERT(parameter.is_non_overlapping_and_dense(), "parameters are dense");
       const at::Tensor value = view(values_.back(), 0, item);
-      value.copy_(parameter);
+      if (communicator.placement().local_rank == 0) value.copy_(parameter);
       parameter.set_data(value);
       parameter.mutable_grad() = view(gradients_.back(), 0, item);
     }
   }
+  communicator.barrier();  // the values are there
 }
 
-void FlatParameters::zero_gradients() {
+void FlatParameters::begin_step() {
   for (const at::Tensor& gradients : gradients_) gradients.zero_();
+  versions_.clear();
+  for (const NamedTensor& parameter : parameters_)
+    versions_.push_back(parameter.tensor.unsafeGetTensorImpl()->version_counter().current_version());
+}
+
+void FlatParameters::require_unwritten() const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const auto& counter = parameters_[i].tensor.unsafeGetTensorImpl()->version_counter();
+    if (counter.current_version() == versions_[i]) continue;
+    throw ConfigError(
+        "the model writes its parameter '" + parameters_[i].name +
+        "' while it trains; the ranks of a node share parameters, so that only the optimizer may "
+        "write them: keep such state in a buffer (register_buffer)");
+  }
 }
 
 at::Tensor FlatParameters::view(const at::Tensor& flat, std::int64_t flat_begin,

@@ -25,11 +25,18 @@ at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype);  // the tensor 
 // Collective. Rank 0's values into every rank's tensor, in place; any dense strides. Waits.
 void broadcast_values(const at::Tensor& tensor, Communicator& communicator);
 
+// Note [Shared parameters]
+// The ranks of a node have one copy of the parameters, in memory that all of them map. Only the
+// update writes it, each rank its own part, and only when all ranks have finished backward: a write
+// through shared memory would change what another rank computes, and autograd cannot see it. A layer
+// that writes its parameters in forward (max_norm, spectral normalisation in place) therefore cannot
+// be trained here; autograd's version counters tell.
 class FlatParameters {
  public:
-  // Moves each parameter's value into its bucket and points parameter and gradient there (shape,
-  // strides and value stay). Nothing may replace a parameter's or gradient's storage afterwards
-  // (to(), set_data, zero_grad(set_to_none)).
+  // Collective; the parameters are equal on all ranks. Moves each parameter's value into its bucket
+  // and points parameter and gradient there (shape, strides and value stay). Nothing may replace a
+  // parameter's or gradient's storage afterwards (to(), set_data, zero_grad(set_to_none)).
+  // The ranks of a node share the values (Note [Shared parameters]), gradients are each rank's own.
   FlatParameters(std::vector<NamedTensor> parameters, BucketPlan plan, Communicator& communicator);
 
   const BucketPlan& plan() const { return plan_; }
@@ -38,7 +45,9 @@ class FlatParameters {
   }  // [parameter], registration order
   const at::Tensor& values(std::size_t bucket) const { return values_[bucket]; }        // (numel)
   const at::Tensor& gradients(std::size_t bucket) const { return gradients_[bucket]; }  // (numel)
-  void zero_gradients();
+  void begin_step();  // gradients become zero
+  // ConfigError where the model has written a parameter since begin_step().
+  void require_unwritten() const;
 
   // A parameter-shaped view of `flat`, whose element 0 is element `flat_begin` of the bucket that
   // holds `item`.
@@ -48,6 +57,7 @@ class FlatParameters {
   std::vector<NamedTensor> parameters_;
   BucketPlan plan_;
   std::vector<at::Tensor> values_, gradients_;  // [bucket]
+  std::vector<std::uint32_t> versions_;         // [parameter] at begin_step()
 };
 
 }  // namespace trireme

@@ -41,9 +41,9 @@ double StepCommunication::overlapped_share() const {
   return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
 }
 
-GradientSync::GradientSync(FlatParameters& flat, Communicator& communicator)
+GradientSync::GradientSync(FlatParameters& flat, Sharding& sharding)
     : flat_(flat),
-      communicator_(communicator),
+      sharding_(sharding),
       self_(std::make_shared<GradientSync*>(this)),
       bucket_of_(flat.parameters().size()),
       expected_(flat.parameters().size(), 0),
@@ -67,7 +67,7 @@ GradientSync::GradientSync(FlatParameters& flat, Communicator& communicator)
 GradientSync::~GradientSync() { *self_ = nullptr; }
 
 void GradientSync::begin_step() {
-  flat_.zero_gradients();
+  flat_.begin_step();
   requests_.clear();
   last_backward_ = false;
   timing_ = {};
@@ -105,8 +105,8 @@ void GradientSync::post_ready_buckets() {
 void GradientSync::post(std::size_t bucket) {
   timing_.buckets[bucket].posted = Clock::now();
   timing_.buckets[bucket].size_bytes = flat_.gradients(bucket).nbytes();
-  requests_.push_back(communicator_.reduce_scatter(span_of(flat_.gradients(bucket)),
-                                                   flat_.plan().buckets[bucket].shard_offsets));
+  requests_.push_back(sharding_.reduce(span_of(flat_.gradients(bucket)),
+                                       flat_.plan().buckets[bucket].shard_offsets, {}));
 }
 
 void GradientSync::finish_step() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "parallel/flat_parameters.hpp"
+#include "parallel/sharding.hpp"
 #include "trireme/communicator.hpp"
 
 namespace trireme {
@@ -43,16 +44,16 @@ struct StepCommunication {
 // communication. Not thread-safe; hooks run in the thread that calls backward.
 class GradientSync {
  public:
-  // `flat` and `communicator` must outlive this; nothing else may use the communicator between
-  // begin and finish.
-  GradientSync(FlatParameters& flat, Communicator& communicator);
+  // All must outlive this; nothing else may use the communicator of `sharding` between begin and
+  // finish.
+  GradientSync(FlatParameters& flat, Sharding& sharding);
   ~GradientSync();  // waits for what is posted
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
   void begin_step();            // gradients become zero
   void expect_last_backward();  // from here on full buckets are posted
-  // Collective. Posts what is left and waits. Afterwards this rank's shard of each bucket's
+  // Collective. Posts what is left and waits. Afterwards this rank's part of each bucket's
   // gradients holds the sum over ranks; the rest of the gradients is unspecified.
   void finish_step();
 
@@ -65,7 +66,7 @@ class GradientSync {
   void post(std::size_t bucket);
 
   FlatParameters& flat_;
-  Communicator& communicator_;
+  Sharding& sharding_;
   std::vector<std::shared_ptr<void>> accumulators_;  // kept alive: autograd holds them weakly
   std::shared_ptr<GradientSync*> self_;              // what hooks hold; null once this is gone
   std::vector<std::size_t> bucket_of_;               // [parameter]

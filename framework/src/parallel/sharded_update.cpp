@@ -33,14 +33,14 @@ std::size_t most_slots(const PlanBucket& bucket, const std::vector<int>& group_o
 }  // namespace
 
 ShardedUpdate::ShardedUpdate(FlatParameters& flat, std::vector<ParameterGroup> groups,
-                             std::vector<int> group_of, Communicator& communicator)
+                             std::vector<int> group_of, Sharding& sharding)
     : flat_(flat),
       groups_(std::move(groups)),
       group_of_(std::move(group_of)),
-      communicator_(communicator) {
+      sharding_(sharding) {
   for (const ParameterGroup& group : groups_) rules_.push_back(make_optimizer(group.settings));
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
-    const at::Tensor like = shard(flat_.values(b), b);
+    const at::Tensor like = part(flat_.values(b), b);
     state_.emplace_back();
     for (std::size_t s = 0; s < most_slots(flat_.plan().buckets[b], group_of_, rules_); ++s) {
       state_.back().push_back(at::zeros_like(like));
@@ -51,16 +51,15 @@ ShardedUpdate::ShardedUpdate(FlatParameters& flat, std::vector<ParameterGroup> g
 
 ShardedUpdate::~ShardedUpdate() = default;
 
-std::int64_t ShardedUpdate::shard_begin(std::size_t bucket) const {
+std::int64_t ShardedUpdate::part_begin(std::size_t bucket) const {
   return static_cast<std::int64_t>(
-      flat_.plan().buckets[bucket].shard_offsets[static_cast<std::size_t>(communicator_.rank())]);
+      sharding_.part(flat_.plan().buckets[bucket].shard_offsets).begin);
 }
 
-at::Tensor ShardedUpdate::shard(const at::Tensor& flat, std::size_t bucket) const {
-  const auto& offsets = flat_.plan().buckets[bucket].shard_offsets;
-  const auto end =
-      static_cast<std::int64_t>(offsets[static_cast<std::size_t>(communicator_.rank()) + 1]);
-  return flat.narrow(0, shard_begin(bucket), end - shard_begin(bucket));
+at::Tensor ShardedUpdate::part(const at::Tensor& flat, std::size_t bucket) const {
+  const Part part = sharding_.part(flat_.plan().buckets[bucket].shard_offsets);
+  return flat.narrow(0, static_cast<std::int64_t>(part.begin),
+                     static_cast<std::int64_t>(part.size()));
 }
 
 const Optimizer& ShardedUpdate::rule_of(const PlanItem& item) const {
@@ -69,8 +68,8 @@ const Optimizer& ShardedUpdate::rule_of(const PlanItem& item) const {
 
 void ShardedUpdate::add_segments(std::size_t b) {
   const PlanBucket& bucket = flat_.plan().buckets[b];
-  const std::int64_t begin = shard_begin(b);
-  const std::int64_t end = begin + shard(flat_.values(b), b).numel();
+  const std::int64_t begin = part_begin(b);
+  const std::int64_t end = begin + part(flat_.values(b), b).numel();
   for (std::size_t i = 0; i < bucket.items.size();) {
     const int group = group_of_[static_cast<std::size_t>(bucket.items[i].parameter)];
     std::size_t next = i + 1;
@@ -83,14 +82,14 @@ void ShardedUpdate::add_segments(std::size_t b) {
     const std::int64_t from = std::max(begin, bucket.items[i].offset), to = std::min(end, run_end);
     if (from < to) {
       Segment segment{.group = group, .update = {}};
-      const auto part = [&](const at::Tensor& flat, std::int64_t flat_begin) {
+      const auto piece = [&](const at::Tensor& flat, std::int64_t flat_begin) {
         return bucket.whole ? flat_.view(flat, flat_begin, bucket.items[i])
                             : flat.narrow(0, from - flat_begin, to - from);
       };
-      segment.update.parameter = part(flat_.values(b), 0);
-      segment.update.gradient = part(flat_.gradients(b), 0);
+      segment.update.parameter = piece(flat_.values(b), 0);
+      segment.update.gradient = piece(flat_.gradients(b), 0);
       for (std::size_t s = 0; s < rule_of(bucket.items[i]).slots().size(); ++s) {
-        segment.update.slots.push_back(part(state_[b][s], begin));
+        segment.update.slots.push_back(piece(state_[b][s], begin));
       }
       segments_.push_back(std::move(segment));
     }
@@ -99,16 +98,17 @@ void ShardedUpdate::add_segments(std::size_t b) {
 }
 
 double ShardedUpdate::sum_of_squares() const {
+  if (!sharding_.counts()) return 0;
   double sum = 0;
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
-    sum += trireme::sum_of_squares(shard(flat_.gradients(b), b));
+    sum += trireme::sum_of_squares(part(flat_.gradients(b), b));
   }
   return sum;
 }
 
 void ShardedUpdate::scale_gradients(double factor) {
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b)
-    shard(flat_.gradients(b), b).mul_(factor);
+    part(flat_.gradients(b), b).mul_(factor);
 }
 
 void ShardedUpdate::step(std::span<const double> rates, std::int64_t step) {
@@ -121,7 +121,7 @@ void ShardedUpdate::step(std::span<const double> rates, std::int64_t step) {
   std::vector<Request> gathers;
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
     gathers.push_back(
-        communicator_.all_gather(span_of(flat_.values(b)), flat_.plan().buckets[b].shard_offsets));
+        sharding_.gather(span_of(flat_.values(b)), flat_.plan().buckets[b].shard_offsets));
   }
   for (Request& gather : gathers) gather.wait();
 }
@@ -144,11 +144,11 @@ std::vector<ShardedUpdate::SlotTensor> ShardedUpdate::gather_state(std::size_t b
   std::vector<at::Tensor> whole;  // [slot number]
   for (const at::Tensor& state : state_[b]) {
     whole.push_back(at::zeros({bucket.numel}, state.options()));
-    shard(whole.back(), b).copy_(state);
-    communicator_.all_gather(span_of(whole.back()), bucket.shard_offsets).wait();
+    part(whole.back(), b).copy_(state);
+    sharding_.gather(span_of(whole.back()), bucket.shard_offsets).wait();
   }
   std::vector<SlotTensor> tensors;
-  if (communicator_.rank() != 0) return tensors;
+  if (sharding_.communicator().rank() != 0) return tensors;
   for (const PlanItem& item : bucket.items) {
     const std::vector<std::string> slots = rule_of(item).slots();
     for (std::size_t s = 0; s < slots.size(); ++s) {
@@ -170,8 +170,8 @@ void ShardedUpdate::scatter_state(std::size_t b, const std::vector<SlotTensor>& 
         flat_.view(whole, 0, item).copy_((slot + static_cast<std::ptrdiff_t>(s))->tensor);
       slot += static_cast<std::ptrdiff_t>(count);
     }
-    communicator_.broadcast(span_of(whole), 0).wait();
-    state_[b][s].copy_(shard(whole, b));
+    sharding_.communicator().broadcast(span_of(whole), 0).wait();
+    state_[b][s].copy_(part(whole, b));
   }
 }
 

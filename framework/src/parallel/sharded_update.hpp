@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer over ranks: each rank updates its shard of every bucket and holds the optimizer
-// state of that shard only (ZeRO stage 1: Rajbhandari et al. 2020).
+// The optimizer over ranks: each rank updates its part of every bucket and holds the optimizer state
+// of that part only (Note [Shards]).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "optim/optimizer.hpp"
 #include "parallel/flat_parameters.hpp"
+#include "parallel/sharding.hpp"
 #include "trireme/communicator.hpp"
 
 namespace trireme {
@@ -20,14 +21,15 @@ class ShardedUpdate {
   // groups: [PlanParameter::group]; frozen ones have no parameters in the plan. group_of:
   // [parameter of flat]. All referenced objects must outlive this.
   ShardedUpdate(FlatParameters& flat, std::vector<ParameterGroup> groups, std::vector<int> group_of,
-                Communicator& communicator);
+                Sharding& sharding);
   ~ShardedUpdate();
 
-  // Sum of squares of this rank's gradient shards. Summed over ranks and rooted: the global norm.
+  // Sum of squares of this rank's parts of the gradients, so far as they count (Sharding::counts).
+  // Summed over ranks and rooted: the global norm.
   double sum_of_squares() const;
-  void scale_gradients(double factor);  // of this rank's shards
+  void scale_gradients(double factor);  // of this rank's parts
 
-  // Collective. Updates this rank's shards with rates [group] and makes all parameters equal on all
+  // Collective; no rank may be in forward or backward any more. Updates this rank's parts with rates [group] and makes all parameters equal on all
   // ranks. step: 1-based.
   void step(std::span<const double> rates, std::int64_t step);
 
@@ -47,12 +49,12 @@ class ShardedUpdate {
     }
   }
   // Collective. fetch fills slot.tensor (zeros before) on rank 0 only; each rank then takes its
-  // shard.
+  // part.
   template <class Fetch>
   void restore_state(const Fetch& fetch) {
     for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
       std::vector<SlotTensor> slots = state_tensors(b);
-      if (communicator_.rank() == 0) {
+      if (sharding_.communicator().rank() == 0) {
         for (SlotTensor& slot : slots) fetch(slot);
       }
       scatter_state(b, slots);
@@ -60,21 +62,21 @@ class ShardedUpdate {
   }
 
  private:
-  struct Segment;  // a run of one shard that shares a group
+  struct Segment;  // a run of this rank's part that shares a group
   void add_segments(std::size_t bucket);
   std::vector<SlotTensor> state_tensors(std::size_t bucket) const;
   std::vector<SlotTensor> gather_state(std::size_t bucket);
   void scatter_state(std::size_t bucket, const std::vector<SlotTensor>& slots);
-  at::Tensor shard(const at::Tensor& flat, std::size_t bucket) const;
-  std::int64_t shard_begin(std::size_t bucket) const;
+  at::Tensor part(const at::Tensor& flat, std::size_t bucket) const;
+  std::int64_t part_begin(std::size_t bucket) const;
   const Optimizer& rule_of(const PlanItem& item) const;
 
   FlatParameters& flat_;
   std::vector<ParameterGroup> groups_;
   std::vector<int> group_of_;
-  Communicator& communicator_;
+  Sharding& sharding_;
   std::vector<std::unique_ptr<Optimizer>> rules_;  // [group]
-  std::vector<std::vector<at::Tensor>> state_;  // [bucket][slot number], each as long as the shard
+  std::vector<std::vector<at::Tensor>> state_;  // [bucket][slot number], each as long as the part
   std::vector<Segment> segments_;
 };
 

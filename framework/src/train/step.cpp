@@ -21,13 +21,17 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config,
+Sharding::Over over(const ParallelConfig& config) {
+  return config.shard_over == "world" ? Sharding::Over::kWorld : Sharding::Over::kNode;
+}
+
+BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config, int num_shards,
                        Communicator& communicator) {
   const std::vector<PlanParameter> parameters = replica.plan_parameters();
   const PlanLimits limits{.bucket_bytes = static_cast<std::size_t>(config.bucket_mb * 1e6),
                           .edge_bucket_bytes = static_cast<std::size_t>(
                               std::min(config.edge_bucket_mb, config.bucket_mb) * 1e6)};
-  BucketPlan plan = make_bucket_plan(parameters, limits, communicator.size());
+  BucketPlan plan = make_bucket_plan(parameters, limits, num_shards);
   require_equal(communicator, "the bucket plan", describe(plan, parameters));
   return plan;
 }
@@ -54,10 +58,12 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
       control_(control),
       rank_(gradients.rank()),
       context_(std::make_unique<ForwardContext>()),
-      flat_(replica.trained, agreed_plan(replica, config.parallel, control), gradients),
-      sync_(flat_, gradients),
+      sharding_(gradients, over(config.parallel)),
+      flat_(replica.trained,
+            agreed_plan(replica, config.parallel, sharding_.num_shards(), control), gradients),
+      sync_(flat_, sharding_),
       buffers_(tensors_of(replica.buffers), gradients),
-      update_(flat_, replica.groups, replica.group_of, gradients),
+      update_(flat_, replica.groups, replica.group_of, sharding_),
       schedule_(config.schedule, 0, sampler.steps_per_epoch(), total_steps) {
   for (const ParameterGroup& group : replica.groups) {
     schedules_.emplace_back(config.schedule, group.duration, sampler.steps_per_epoch(),
@@ -92,7 +98,8 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   sync_.finish_step();
   buffers_.finish_step();
   local.squares = update_.sum_of_squares();
-  const Sums all = agree(local);
+  flat_.require_unwritten();
+  const Sums all = agree(local);  // all ranks have finished backward
   if (all.not_finite > 0 || !std::isfinite(all.squares)) report_not_finite(step, local, all);
   const double norm = std::sqrt(all.squares);
   if (config_.train.clip_norm > 0 && norm > config_.train.clip_norm) {

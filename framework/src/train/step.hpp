@@ -56,6 +56,7 @@ class TrainingStep {
   Communicator& control_;
   int rank_;
   std::unique_ptr<ForwardContext> context_;
+  Sharding sharding_;
   FlatParameters flat_;
   GradientSync sync_;
   BufferAverage buffers_;

@@ -16,7 +16,8 @@ namespace {
 // Three layers of 64 numbers, each in a bucket of its own; the loss is sum over layers of <w, x>,
 // so the gradient is x.
 struct Layers {
-  explicit Layers(Communicator& communicator) {
+  explicit Layers(Communicator& communicator, Sharding::Over over = Sharding::Over::kNode)
+      : sharding(communicator, over) {
     std::vector<NamedTensor> named;
     std::vector<PlanParameter> plan;
     for (int i = 0; i < 3; ++i) {
@@ -27,9 +28,9 @@ struct Layers {
     }
     flat = std::make_unique<FlatParameters>(
         named,
-        make_bucket_plan(plan, {.bucket_bytes = 1, .edge_bucket_bytes = 1}, communicator.size()),
+        make_bucket_plan(plan, {.bucket_bytes = 1, .edge_bucket_bytes = 1}, sharding.num_shards()),
         communicator);
-    sync = std::make_unique<GradientSync>(*flat, communicator);
+    sync = std::make_unique<GradientSync>(*flat, sharding);
   }
 
   at::Tensor loss(double x, const std::vector<int>& used = {0, 1, 2}) const {
@@ -38,15 +39,15 @@ struct Layers {
     return sum;
   }
 
-  // This rank's shard of the gradient of layer i, which is bucket 2 - i.
-  at::Tensor shard(int i, const Communicator& communicator) const {
+  // This rank's part of the gradient of layer i, which is bucket 2 - i.
+  at::Tensor part(int i) const {
     const auto bucket = static_cast<std::size_t>(2 - i);
-    const auto& offsets = flat->plan().buckets[bucket].shard_offsets;
-    const auto rank = static_cast<std::size_t>(communicator.rank());
-    return flat->gradients(bucket).slice(0, static_cast<std::int64_t>(offsets[rank]),
-                                         static_cast<std::int64_t>(offsets[rank + 1]));
+    const Part part = sharding.part(flat->plan().buckets[bucket].shard_offsets);
+    return flat->gradients(bucket).slice(0, static_cast<std::int64_t>(part.begin),
+                                         static_cast<std::int64_t>(part.end));
   }
 
+  Sharding sharding;
   std::vector<at::Tensor> weights;
   std::unique_ptr<FlatParameters> flat;
   std::unique_ptr<GradientSync> sync;
@@ -72,20 +73,29 @@ TEST(FlatParameters, KeepValuesAndMemoryFormat) {
   });
 }
 
-TEST(GradientSync, SumsOverRanksInEachShard) {
-  for (const int ranks : {1, 2, 3, 4}) {
-    run_as_threads(ranks, [&](Communicator& c) {
-      Layers layers(c);
-      for (int step = 0; step < 3; ++step) {
-        layers.sync->begin_step();
-        layers.sync->expect_last_backward();
-        layers.loss(c.rank() + 1 + step).backward();
-        layers.sync->finish_step();
-        const double sum = ranks * (ranks + 1) / 2.0 + ranks * step;
-        for (int i = 0; i < 3; ++i)
-          EXPECT_TRUE(all_are(layers.shard(i, c), sum)) << "layer " << i << " step " << step;
-      }
-    });
+void check_sums(int ranks, int ranks_per_node, Sharding::Over over) {
+  run_as_threads(
+      ranks,
+      [&](Communicator& c) {
+        Layers layers(c, over);
+        for (int step = 0; step < 3; ++step) {
+          layers.sync->begin_step();
+          layers.sync->expect_last_backward();
+          layers.loss(c.rank() + 1 + step).backward();
+          layers.sync->finish_step();
+          const double sum = ranks * (ranks + 1) / 2.0 + ranks * step;
+          for (int i = 0; i < 3; ++i)
+            EXPECT_TRUE(all_are(layers.part(i), sum)) << "layer " << i << " step " << step;
+        }
+      },
+      {.ranks_per_node = ranks_per_node});
+}
+
+TEST(GradientSync, SumsOverRanksInEachPart) {
+  for (const int ranks : {1, 2, 3, 4}) check_sums(ranks, 0, Sharding::Over::kNode);
+  for (const auto over : {Sharding::Over::kNode, Sharding::Over::kWorld}) {
+    check_sums(4, 2, over);
+    check_sums(5, 3, over);
   }
 }
 
@@ -103,7 +113,7 @@ TEST(GradientSync, AccumulatesMicroBatchesAndReducesOnce) {
         }
       }
       layers.sync->finish_step();
-      for (int i = 0; i < 3; ++i) EXPECT_TRUE(all_are(layers.shard(i, c), 6));
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(all_are(layers.part(i), 6));
     }
   });
 }
@@ -137,9 +147,9 @@ TEST(GradientSync, TakesRanksThatUseDifferentLayersOrNone) {
             .backward();
       }
       layers.sync->finish_step();
-      EXPECT_TRUE(all_are(layers.shard(0, c), odd ? 2 : 3));
-      EXPECT_TRUE(all_are(layers.shard(1, c), odd ? 1 : 3));
-      EXPECT_TRUE(all_are(layers.shard(2, c), odd ? 2 : 3));
+      EXPECT_TRUE(all_are(layers.part(0), odd ? 2 : 3));
+      EXPECT_TRUE(all_are(layers.part(1), odd ? 1 : 3));
+      EXPECT_TRUE(all_are(layers.part(2), odd ? 2 : 3));
     }
   });
 }
@@ -152,8 +162,8 @@ TEST(GradientSync, TakesALayerThatTheFirstStepDidNotUse) {
       layers.sync->expect_last_backward();
       layers.loss(1, step % 2 == 0 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2}).backward();
       layers.sync->finish_step();
-      EXPECT_TRUE(all_are(layers.shard(2, c), step % 2 == 0 ? 0 : 2));
-      EXPECT_TRUE(all_are(layers.shard(0, c), 2));
+      EXPECT_TRUE(all_are(layers.part(2), step % 2 == 0 ? 0 : 2));
+      EXPECT_TRUE(all_are(layers.part(0), 2));
     }
   });
 }
@@ -182,7 +192,7 @@ TEST(GradientSync, WaitsForEveryFiringOfAParameter) {
       layers.sync->expect_last_backward();
       (layers.loss(1, {0, 1}) + FiresTwice::apply(layers.weights[2]).sum()).backward();
       layers.sync->finish_step();
-      EXPECT_TRUE(all_are(layers.shard(2, c), 2 * (2 + 3))) << "step " << step;
+      EXPECT_TRUE(all_are(layers.part(2), 2 * (2 + 3))) << "step " << step;
     }
   });
 }

@@ -95,6 +95,58 @@ train: {max_steps: 20, global_batch: 12, micro_batch: 3, precision: fp64}
   }
 }
 
+std::string over_world(std::string yaml) {
+  const std::size_t section = yaml.find("parallel: {");
+  if (section == std::string::npos) return yaml + "parallel: {shard_over: world}\n";
+  return yaml.insert(section + 11, "shard_over: world, ");
+}
+
+// Nodes of one, of two, and of three and two ranks; shards over either.
+TEST(Equivalence, HoldsForRanksOnSeveralNodes) {
+  for (const std::string yaml : {kMlp, kMuon}) {
+    const TrainingRun alone = train(config_of(yaml));
+    for (const auto& [ranks, per_node] : {std::pair(2, 1), std::pair(4, 2), std::pair(5, 3)}) {
+      const TrainingSetup setup{.ranks = ranks, .ranks_per_node = per_node};
+      const TrainingRun node = train(config_of(yaml), setup);
+      const TrainingRun world = train(config_of(over_world(yaml)), setup);
+      EXPECT_LE(largest_difference(alone.losses, node.losses), kTolerance) << ranks;
+      EXPECT_LE(largest_difference(alone.losses, world.losses), kTolerance) << ranks;
+      // Clipping adds the squares of the parts, which are other ones.
+      if (yaml == kMuon) {
+        EXPECT_TRUE(bitwise_equal(node.parameters, world.parameters)) << ranks;
+      }
+    }
+  }
+}
+
+// Ranks of a node share their parameters, so a forward that writes one writes everybody's.
+struct WritesItsWeight : Model {
+  WritesItsWeight() { linear = register_module("linear", torch::nn::Linear(20, 3)); }
+  torch::Tensor forward(const torch::Tensor& input) override {
+    const torch::NoGradGuard no_grad;
+    if (is_training() && ++steps == 3) linear->weight.renorm_(2, 0, 1.0);
+    const at::AutoGradMode grad(true);
+    return linear(input);
+  }
+  torch::nn::Linear linear{nullptr};
+  int steps = 0;
+};
+
+TEST(Equivalence, AModelThatWritesItsParametersIsRefusedByName) {
+  Registry registry = all_parts();
+  registry.add(ModelEntry{"writes", "Writes.", {}, [](const Options&, const DatasetSpec&) {
+                            return std::make_shared<WritesItsWeight>();
+                          }});
+  std::string yaml = kMuon;
+  yaml.replace(yaml.find("name: mlp, hidden: [12, 8, 8]"), 29, "name: writes");
+  try {
+    train(config_of(yaml, registry), {.ranks = 2}, registry);
+    FAIL() << "it trained";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("'linear.weight'"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Equivalence, HoldsForAnyMicroBatch) {
   const TrainingRun whole = train(config_of(std::string(kMlp)));
   std::string yaml = kMlp;

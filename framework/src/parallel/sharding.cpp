@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/sharding.hpp"
+
+#include "trireme/error.hpp"
+
+namespace trireme {
+
+Sharding::Sharding(Communicator& communicator, Over over)
+    : communicator_(communicator), over_(over), placement_(communicator.placement()) {
+  if (over_ == Over::kNode) node_ = communicator.split(placement_.node, communicator.rank());
+}
+
+int Sharding::num_shards() const {
+  return over_ == Over::kNode ? placement_.max_local_size : communicator_.size();
+}
+
+Part Sharding::part(const std::vector<std::size_t>& offsets) const {
+  TRIREME_ASSERT(offsets.size() == static_cast<std::size_t>(num_shards()) + 1,
+                 "a plan for another number of shards");
+  return over_ == Over::kNode
+             ? part_of(offsets, placement_.local_rank, placement_.local_size)
+             : part_of(offsets, communicator_.rank(), communicator_.size());
+}
+
+Request Sharding::reduce(Span gradients, const std::vector<std::size_t>& offsets,
+                         const Wire& wire) const {
+  if (over_ == Over::kNode) return communicator_.node_reduce_scatter(gradients, offsets, wire);
+  TRIREME_ASSERT(wire.type == WireType::kSame, "only sums over nodes travel at half width");
+  return communicator_.reduce_scatter(gradients, offsets);
+}
+
+Request Sharding::gather(Span data, const std::vector<std::size_t>& offsets) const {
+  if (over_ == Over::kWorld) return communicator_.all_gather(data, offsets);
+  std::vector<std::size_t> of_ranks;
+  for (int rank = 0; rank < placement_.local_size; ++rank)
+    of_ranks.push_back(part_of(offsets, rank, placement_.local_size).begin);
+  of_ranks.push_back(data.count);
+  return node_->all_gather(data, of_ranks);
+}
+
+}  // namespace trireme
