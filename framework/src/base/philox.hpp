@@ -11,7 +11,15 @@ namespace trireme {
 
 // What a number is drawn for; keeps the streams of one seed apart. Values fit in 8 bits and never
 // change: resumed runs rely on them.
-enum class Stream : std::uint32_t { kOrder = 1, kFlip, kCrop, kHoldOut, kDropout, kSynthetic };
+enum class Stream : std::uint32_t {
+  kOrder = 1,
+  kFlip,
+  kCrop,
+  kHoldOut,
+  kDropout,
+  kSynthetic,
+  kPowerSgd
+};
 
 // Four 32-bit words for this key (seed) and counter.
 std::array<std::uint32_t, 4> philox4x32(std::uint64_t key,

@@ -357,10 +357,9 @@ bool MultiNodeOperation::send_texts() {
     done_ = 2;
     if (!messages_arrived()) return false;
   }
-  if (stage_.local_size() == 1) return true;
-  std::string all;
-  for (const std::string& packed : packed_texts_) all += packed;
-  std::memcpy(stage_.make_result(all.size()), all.data(), all.size());
+  for (const std::string& packed : packed_texts_) all_texts_ += packed;
+  if (stage_.local_size() > 1)
+    std::memcpy(stage_.make_result(all_texts_.size()), all_texts_.data(), all_texts_.size());
   return true;
 }
 
@@ -372,13 +371,7 @@ void MultiNodeOperation::unpack_texts(std::string_view packed) {
 }
 
 bool MultiNodeOperation::read_texts() {
-  if (stage_.local_size() > 1) {
-    unpack_texts(stage_.result_of(0));
-    return true;
-  }
-  std::string all;
-  for (const std::string& packed : packed_texts_) all += packed;
-  unpack_texts(all);
+  unpack_texts(stage_.local_size() > 1 ? stage_.result_of(0) : all_texts_);
   return true;
 }
 

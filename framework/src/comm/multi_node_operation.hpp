@@ -99,6 +99,7 @@ class MultiNodeOperation : public CollectiveTask {
   Buffer blocks_;                          // [steps to the node] -> its sum
   std::vector<std::uint64_t> text_bytes_;  // [node]
   std::vector<std::string> packed_texts_;  // [node]
+  std::string all_texts_;
 };
 
 }  // namespace trireme

@@ -100,6 +100,31 @@ class Checker {
                number_text(parallel.bucket_mb) + ")");
   }
 
+  void check_compression() {
+    const ParallelConfig& parallel = config_.parallel;
+    const ParallelConfig defaults;
+    const std::string& kind = parallel.compression;
+    const auto only_for = [&](bool is_default, bool fits, const std::string& key,
+                              const std::string& kinds) {
+      demand(is_default || fits, {"parallel." + key, "parallel.compression"},
+             "has no effect with parallel.compression: " + kind + "; it is for " + kinds +
+                 "; delete it");
+    };
+    only_for(!parallel.error_feedback, kind == "fp16" || kind == "bf16", "error_feedback",
+             "fp16, bf16");
+    only_for(parallel.powersgd_rank == defaults.powersgd_rank, kind == "powersgd", "powersgd_rank",
+             "powersgd");
+    only_for(parallel.powersgd_start == defaults.powersgd_start, kind == "powersgd",
+             "powersgd_start", "powersgd");
+    demand(kind == "none" || parallel.shard_over == "node",
+           {"parallel.compression", "parallel.shard_over"},
+           kind + " needs parallel.shard_over: node");
+    demand(kind == "none" || config_.train.precision == "fp32",
+           {"parallel.compression", "train.precision"},
+           kind + " cannot hold the gradients of train.precision: " + config_.train.precision +
+               "; expected fp32");
+  }
+
   // Keys that only some choices of `name` know must keep their defaults under the others.
   void check_only_for(const Section& section) {
     const auto name = std::ranges::find(section.fields, "name", &FieldSpec::key);
@@ -166,6 +191,7 @@ void check_config(const Config& config, const KeyPlaces& places, Problems& probl
   checker.check_schedule();
   checker.check_train();
   checker.check_parallel();
+  checker.check_compression();
   for (const Section& section : config_sections()) checker.check_only_for(section);
 }
 

@@ -302,17 +302,31 @@ Section parallel_section() {
   return {
       .name = "parallel",
       .help = "How gradients travel between ranks.",
-      .fields = {field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
-                       "Size limit of a gradient bucket, in 10^6 bytes.",
-                       {.min = 0, .max = 1e5, .above_min = true, .synonyms = {"bucket_cap_mb"}}),
-                 field("edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
-                       "The same of the first and the last bucket to be reduced.",
-                       {.min = 0, .max = 1e5, .above_min = true}),
-                 field("shard_over", parallel, &ParallelConfig::shard_over,
-                       "Ranks that share out the optimizer's state and work: those of a `node`, so "
-                       "that nothing travels between nodes after the update, or of the `world`, "
-                       "which takes the least memory.",
-                       {.choices = {"node", "world"}})}};
+      .fields = {
+          field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
+                "Size limit of a gradient bucket, in 10^6 bytes.",
+                {.min = 0, .max = 1e5, .above_min = true, .synonyms = {"bucket_cap_mb"}}),
+          field("edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
+                "The same of the first and the last bucket to be reduced.",
+                {.min = 0, .max = 1e5, .above_min = true}),
+          field("shard_over", parallel, &ParallelConfig::shard_over,
+                "Ranks that share out the optimizer's state and work: those of a `node`, so "
+                "that nothing travels between nodes after the update, or of the `world`, "
+                "which takes the least memory.",
+                {.choices = {"node", "world"}}),
+          field("compression", parallel, &ParallelConfig::compression,
+                "How gradients travel between nodes. fp16, bf16: each node's sum is rounded "
+                "once, added in fp32, and the sum rounded once more; half the bytes. "
+                "powersgd: as products of thin matrices; a hundredth of the bytes, but "
+                "approximate: for links of 1 Gbit/s and less.",
+                {.choices = {"none", "fp16", "bf16", "powersgd"}}),
+          field("error_feedback", parallel, &ParallelConfig::error_feedback,
+                "With fp16 and bf16: what rounding takes off is added to the next gradient. "
+                "powersgd always does so."),
+          field("powersgd_rank", parallel, &ParallelConfig::powersgd_rank,
+                "With powersgd: columns of the thin matrices.", {.min = 1, .max = 128}),
+          field("powersgd_start", parallel, &ParallelConfig::powersgd_start,
+                "With powersgd: the first step, counted from 0, that is compressed.", {.min = 0})}};
 }
 
 Section checkpoint_section() {

@@ -52,7 +52,9 @@ std::vector<Column> columns_of(const StepEvent& event, const std::string& metric
           {"step_ms", event.step_ms},
           {"data_wait_ms", event.data_wait_ms},
           {"comm_exposed_ms", event.comm_exposed_ms},
-          {"comm_overlap", event.comm_overlap}};
+          {"comm_overlap", event.comm_overlap},
+          {"comm_saturated", event.comm_saturated},
+          {"comm_underflowed", event.comm_underflowed}};
 }
 
 // Paths are bytes and need not be UTF-8.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which gradients travel together, and how they are cut into shards: a pure function of sizes, so that
-// all ranks and a resumed run make the same plan. No torch here.
+// Which gradients travel together, and how they are cut into shards: a pure function of sizes, so
+// that all ranks and a resumed run make the same plan. No torch here.
 #pragma once
 
 #include <cstddef>

@@ -100,7 +100,8 @@ void FlatParameters::begin_step() {
   for (const at::Tensor& gradients : gradients_) gradients.zero_();
   versions_.clear();
   for (const NamedTensor& parameter : parameters_)
-    versions_.push_back(parameter.tensor.unsafeGetTensorImpl()->version_counter().current_version());
+    versions_.push_back(
+        parameter.tensor.unsafeGetTensorImpl()->version_counter().current_version());
 }
 
 void FlatParameters::require_unwritten() const {

@@ -28,9 +28,9 @@ void broadcast_values(const at::Tensor& tensor, Communicator& communicator);
 // Note [Shared parameters]
 // The ranks of a node have one copy of the parameters, in memory that all of them map. Only the
 // update writes it, each rank its own part, and only when all ranks have finished backward: a write
-// through shared memory would change what another rank computes, and autograd cannot see it. A layer
-// that writes its parameters in forward (max_norm, spectral normalisation in place) therefore cannot
-// be trained here; autograd's version counters tell.
+// through shared memory would change what another rank computes, and autograd cannot see it. A
+// layer that writes its parameters in forward (max_norm, spectral normalisation in place) therefore
+// cannot be trained here; autograd's version counters tell.
 class FlatParameters {
  public:
   // Collective; the parameters are equal on all ranks. Moves each parameter's value into its bucket

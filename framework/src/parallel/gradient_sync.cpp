@@ -41,9 +41,9 @@ double StepCommunication::overlapped_share() const {
   return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
 }
 
-GradientSync::GradientSync(FlatParameters& flat, Sharding& sharding)
+GradientSync::GradientSync(FlatParameters& flat, GradientReduction& reduction)
     : flat_(flat),
-      sharding_(sharding),
+      reduction_(reduction),
       self_(std::make_shared<GradientSync*>(this)),
       bucket_of_(flat.parameters().size()),
       expected_(flat.parameters().size(), 0),
@@ -66,9 +66,10 @@ GradientSync::GradientSync(FlatParameters& flat, Sharding& sharding)
 
 GradientSync::~GradientSync() { *self_ = nullptr; }
 
-void GradientSync::begin_step() {
+void GradientSync::begin_step(std::int64_t step) {
   flat_.begin_step();
-  requests_.clear();
+  reduction_.begin_step(step);
+  posted_ = 0;
   last_backward_ = false;
   timing_ = {};
   timing_.buckets.resize(flat_.plan().buckets.size());
@@ -84,7 +85,7 @@ void GradientSync::expect_last_backward() {
 void GradientSync::on_gradient(std::size_t parameter) {
   if (!last_backward_) return;
   const std::size_t bucket = bucket_of_[parameter];
-  if (bucket < requests_.size()) {
+  if (bucket < posted_) {
     throw CommError(
         "the gradient of '" + flat_.parameters()[parameter].name +
         "' changed after it was reduced: it arrived " + std::to_string(fired_[parameter] + 1) +
@@ -98,15 +99,14 @@ void GradientSync::on_gradient(std::size_t parameter) {
 }
 
 void GradientSync::post_ready_buckets() {
-  while (requests_.size() < missing_.size() && missing_[requests_.size()] == 0)
-    post(requests_.size());
+  while (posted_ < missing_.size() && missing_[posted_] == 0) post(posted_);
 }
 
 void GradientSync::post(std::size_t bucket) {
   timing_.buckets[bucket].posted = Clock::now();
   timing_.buckets[bucket].size_bytes = flat_.gradients(bucket).nbytes();
-  requests_.push_back(sharding_.reduce(span_of(flat_.gradients(bucket)),
-                                       flat_.plan().buckets[bucket].shard_offsets, {}));
+  posted_ = bucket + 1;
+  reduction_.post(bucket);
 }
 
 void GradientSync::finish_step() {
@@ -116,12 +116,10 @@ void GradientSync::finish_step() {
                    [](int n) { return std::max(n, 1); });
     counted_ = true;
   }
-  while (requests_.size() < missing_.size()) post(requests_.size());
-  for (std::size_t b = 0; b < requests_.size(); ++b) {
-    requests_[b].wait();
-    timing_.buckets[b].completed = requests_[b].completed_at();
-  }
-  requests_.clear();
+  while (posted_ < missing_.size()) post(posted_);
+  reduction_.finish_step();
+  for (std::size_t b = 0; b < posted_; ++b)
+    timing_.buckets[b].completed = reduction_.completed_at(b);
   last_backward_ = false;
   timing_.exposed_ms =
       std::chrono::duration<double, std::milli>(Clock::now() - timing_.backward_returned).count();

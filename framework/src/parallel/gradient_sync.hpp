@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "parallel/flat_parameters.hpp"
-#include "parallel/sharding.hpp"
+#include "parallel/gradient_reduction.hpp"
 #include "trireme/communicator.hpp"
 
 namespace trireme {
@@ -44,15 +44,15 @@ struct StepCommunication {
 // communication. Not thread-safe; hooks run in the thread that calls backward.
 class GradientSync {
  public:
-  // All must outlive this; nothing else may use the communicator of `sharding` between begin and
+  // Both must outlive this; nothing else may use the reduction's communicator between begin and
   // finish.
-  GradientSync(FlatParameters& flat, Sharding& sharding);
+  GradientSync(FlatParameters& flat, GradientReduction& reduction);
   ~GradientSync();  // waits for what is posted
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  void begin_step();            // gradients become zero
-  void expect_last_backward();  // from here on full buckets are posted
+  void begin_step(std::int64_t step);  // 0-based; gradients become zero
+  void expect_last_backward();         // from here on full buckets are posted
   // Collective. Posts what is left and waits. Afterwards this rank's part of each bucket's
   // gradients holds the sum over ranks; the rest of the gradients is unspecified.
   void finish_step();
@@ -66,14 +66,14 @@ class GradientSync {
   void post(std::size_t bucket);
 
   FlatParameters& flat_;
-  Sharding& sharding_;
+  GradientReduction& reduction_;
   std::vector<std::shared_ptr<void>> accumulators_;  // kept alive: autograd holds them weakly
   std::shared_ptr<GradientSync*> self_;              // what hooks hold; null once this is gone
   std::vector<std::size_t> bucket_of_;               // [parameter]
   std::vector<int> expected_;         // [parameter] firings a backward, from the first step
   std::vector<int> fired_;            // [parameter] in this backward
   std::vector<std::size_t> missing_;  // [bucket] parameters that have not fired as expected
-  std::vector<Request> requests_;     // [posted bucket]
+  std::size_t posted_ = 0;            // buckets
   bool last_backward_ = false, counted_ = false;
   StepCommunication timing_;
 };

@@ -2,6 +2,7 @@
 #include "parallel/sharded_update.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
@@ -34,10 +35,7 @@ std::size_t most_slots(const PlanBucket& bucket, const std::vector<int>& group_o
 
 ShardedUpdate::ShardedUpdate(FlatParameters& flat, std::vector<ParameterGroup> groups,
                              std::vector<int> group_of, Sharding& sharding)
-    : flat_(flat),
-      groups_(std::move(groups)),
-      group_of_(std::move(group_of)),
-      sharding_(sharding) {
+    : flat_(flat), groups_(std::move(groups)), group_of_(std::move(group_of)), sharding_(sharding) {
   for (const ParameterGroup& group : groups_) rules_.push_back(make_optimizer(group.settings));
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
     const at::Tensor like = part(flat_.values(b), b);
@@ -118,12 +116,16 @@ void ShardedUpdate::step(std::span<const double> rates, std::int64_t step) {
     segment.update.step = step;
     rules_[static_cast<std::size_t>(segment.group)]->step(segment.update);
   }
+  const auto updated = std::chrono::steady_clock::now();
   std::vector<Request> gathers;
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
     gathers.push_back(
         sharding_.gather(span_of(flat_.values(b)), flat_.plan().buckets[b].shard_offsets));
   }
   for (Request& gather : gathers) gather.wait();
+  const std::chrono::duration<double, std::milli> waited =
+      std::chrono::steady_clock::now() - updated;
+  waited_ms_ = waited.count();
 }
 
 std::vector<ShardedUpdate::SlotTensor> ShardedUpdate::state_tensors(std::size_t b) const {

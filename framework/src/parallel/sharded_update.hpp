@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer over ranks: each rank updates its part of every bucket and holds the optimizer state
-// of that part only (Note [Shards]).
+// The optimizer over ranks: each rank updates its part of every bucket and holds the optimizer
+// state of that part only (Note [Shards]).
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,12 @@ class ShardedUpdate {
   double sum_of_squares() const;
   void scale_gradients(double factor);  // of this rank's parts
 
-  // Collective; no rank may be in forward or backward any more. Updates this rank's parts with rates [group] and makes all parameters equal on all
-  // ranks. step: 1-based.
+  // Collective; no rank may be in forward or backward any more. Updates this rank's parts with
+  // rates [group] and makes all parameters equal on all ranks. step: 1-based.
   void step(std::span<const double> rates, std::int64_t step);
+
+  // How long the last step() waited for other ranks' parts, in milliseconds.
+  double waited_ms() const { return waited_ms_; }
 
   // Optimizer state by parameter, for checkpoints: "exp_avg" of "layer1.weight" in the parameter's
   // logical shape.
@@ -78,6 +81,7 @@ class ShardedUpdate {
   std::vector<std::unique_ptr<Optimizer>> rules_;  // [group]
   std::vector<std::vector<at::Tensor>> state_;  // [bucket][slot number], each as long as the part
   std::vector<Segment> segments_;
+  double waited_ms_ = 0;
 };
 
 }  // namespace trireme

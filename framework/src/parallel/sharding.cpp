@@ -17,9 +17,8 @@ int Sharding::num_shards() const {
 Part Sharding::part(const std::vector<std::size_t>& offsets) const {
   TRIREME_ASSERT(offsets.size() == static_cast<std::size_t>(num_shards()) + 1,
                  "a plan for another number of shards");
-  return over_ == Over::kNode
-             ? part_of(offsets, placement_.local_rank, placement_.local_size)
-             : part_of(offsets, communicator_.rank(), communicator_.size());
+  return over_ == Over::kNode ? part_of(offsets, placement_.local_rank, placement_.local_size)
+                              : part_of(offsets, communicator_.rank(), communicator_.size());
 }
 
 Request Sharding::reduce(Span gradients, const std::vector<std::size_t>& offsets,
@@ -29,13 +28,22 @@ Request Sharding::reduce(Span gradients, const std::vector<std::size_t>& offsets
   return communicator_.reduce_scatter(gradients, offsets);
 }
 
+Request Sharding::reduce_in_node(Span gradients, const std::vector<std::size_t>& offsets) const {
+  TRIREME_ASSERT(over_ == Over::kNode, "shards are not over the node");
+  return node_->reduce_scatter(gradients, offsets_of_ranks(offsets));
+}
+
 Request Sharding::gather(Span data, const std::vector<std::size_t>& offsets) const {
   if (over_ == Over::kWorld) return communicator_.all_gather(data, offsets);
+  return node_->all_gather(data, offsets_of_ranks(offsets));
+}
+
+std::vector<std::size_t> Sharding::offsets_of_ranks(const std::vector<std::size_t>& offsets) const {
   std::vector<std::size_t> of_ranks;
   for (int rank = 0; rank < placement_.local_size; ++rank)
     of_ranks.push_back(part_of(offsets, rank, placement_.local_size).begin);
-  of_ranks.push_back(data.count);
-  return node_->all_gather(data, of_ranks);
+  of_ranks.push_back(offsets.back());
+  return of_ranks;
 }
 
 }  // namespace trireme

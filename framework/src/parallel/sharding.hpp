@@ -15,10 +15,11 @@ namespace trireme {
 // Note [Shards]
 // Every bucket is cut into shards, and the rank that has a shard updates it and keeps its optimizer
 // state (ZeRO stage 1: Rajbhandari et al. 2020).
-//  * Over the node: each node has all shards, and its ranks share them; nodes do the same updates of
+//  * Over the node: each node has all shards, and its ranks share them; nodes do the same updates
+//  of
 //    the same numbers. What travels between nodes is the sum of the gradients, all of it while
-//    backward runs; parameters lie in memory that the ranks of a node share, so that nothing travels
-//    after the update.
+//    backward runs; parameters lie in memory that the ranks of a node share, so that nothing
+//    travels after the update.
 //  * Over the world: each shard is updated once in all. The state is as small as can be, but new
 //    parameters travel between nodes after each update, when nothing hides it.
 // On one node both are the same.
@@ -41,10 +42,16 @@ class Sharding {
   // is valid afterwards. The wire type acts between nodes, and only over the node.
   [[nodiscard]] Request reduce(Span gradients, const std::vector<std::size_t>& offsets,
                                const Wire& wire) const;
+  // The same over this rank's node alone; only over the node.
+  [[nodiscard]] Request reduce_in_node(Span gradients,
+                                       const std::vector<std::size_t>& offsets) const;
   // Afterwards this rank has all parts.
   [[nodiscard]] Request gather(Span data, const std::vector<std::size_t>& offsets) const;
 
  private:
+  // [local ranks + 1]
+  std::vector<std::size_t> offsets_of_ranks(const std::vector<std::size_t>& offsets) const;
+
   Communicator& communicator_;
   Over over_;
   Placement placement_;

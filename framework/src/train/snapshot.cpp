@@ -21,6 +21,9 @@ std::string buffer_path(const std::string& name) { return "buffers/" + name; }
 std::string slot_path(const std::string& slot, const std::string& name) {
   return "optimizer/" + slot + "/" + name;
 }
+std::string compression_path(const std::string& slot, const std::string& name) {
+  return "compression/" + slot + "/" + name;
+}
 
 ArrayInfo info_of(const std::string& path, const at::Tensor& tensor) {
   return {.name = path, .dtype = dtype_of(tensor), .shape = tensor.sizes().vec()};
@@ -109,7 +112,8 @@ void require_same_model(const CheckpointReader& reader, const Replica& replica, 
     }
   }
   for (const ArrayInfo& have : reader.arrays()) {
-    const bool wanted = with_optimizer || !have.name.starts_with("optimizer/");
+    const bool wanted = !have.name.starts_with("compression/") &&
+                        (with_optimizer || !have.name.starts_with("optimizer/"));
     if (wanted && !known.contains(have.name))
       row(have.name, "none", shape_text(have.shape, have.dtype));
   }
@@ -129,7 +133,7 @@ void broadcast_text(std::string& text, Communicator& communicator) {
 
 CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints,
                               const StateDocument& document, const Replica& replica,
-                              ShardedUpdate& update, Communicator& communicator) {
+                              Learner learner, Communicator& communicator) {
   const auto start = std::chrono::steady_clock::now();
   CheckpointEvent event{.step = document.state.step, .path = {}};
   require_equal_parameters(replica, document.state.step, communicator);
@@ -140,7 +144,7 @@ CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints,
     for (const NamedTensor& t : model_tensors(replica)) add(*writer, t.name, t.tensor);
   });
   std::string failure;  // thrown where all ranks are: the visits in between are collective
-  update.visit_state([&](const ShardedUpdate::SlotTensor& slot) {
+  learner.update.visit_state([&](const ShardedUpdate::SlotTensor& slot) {
     if (!failure.empty()) return;
     try {
       add(*writer, slot_path(slot.slot, replica.trained[slot.parameter].name), slot.tensor);
@@ -148,6 +152,15 @@ CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints,
       failure = error.what();
     }
   });
+  learner.reduction.visit_state(
+      [&](const std::string& slot, std::size_t parameter, const at::Tensor& tensor) {
+        if (!failure.empty()) return;
+        try {
+          add(*writer, compression_path(slot, replica.trained[parameter].name), tensor);
+        } catch (const CheckpointError& error) {
+          failure = error.what();
+        }
+      });
   collectively(communicator, [&] {
     if (!failure.empty()) throw CheckpointError(failure);
     if (communicator.rank() != 0) return;
@@ -159,13 +172,13 @@ CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints,
 }
 
 StateDocument restore_snapshot(const std::filesystem::path& directory, const Replica& replica,
-                               ShardedUpdate* update, Communicator& communicator) {
+                               const Learner* learner, Communicator& communicator) {
   std::unique_ptr<CheckpointReader> reader;
   std::string text;
   collectively(communicator, [&] {
     if (communicator.rank() != 0) return;
     reader = std::make_unique<CheckpointReader>(directory);
-    require_same_model(*reader, replica, update != nullptr, directory);
+    require_same_model(*reader, replica, learner != nullptr, directory);
     text = reader->state();
     const StateDocument document = parse_state(text, directory.string());
     if (document.state.step != reader->step()) {
@@ -176,10 +189,20 @@ StateDocument restore_snapshot(const std::filesystem::path& directory, const Rep
     for (const NamedTensor& t : model_tensors(replica)) read_into(*reader, t.name, t.tensor);
   });
   for (const NamedTensor& t : model_tensors(replica)) broadcast_values(t.tensor, communicator);
-  if (update != nullptr) {
-    update->restore_state([&](const ShardedUpdate::SlotTensor& slot) {
+  if (learner != nullptr) {
+    learner->update.restore_state([&](const ShardedUpdate::SlotTensor& slot) {
       read_into(*reader, slot_path(slot.slot, replica.trained[slot.parameter].name), slot.tensor);
     });
+  }
+  if (learner != nullptr) {
+    learner->reduction.restore_state(
+        [&](const std::string& slot, std::size_t parameter, const at::Tensor& tensor) {
+          const std::string path = compression_path(slot, replica.trained[parameter].name);
+          const ArrayInfo* info = reader->find(path);
+          if (info == nullptr || *info != info_of(path, tensor)) return false;
+          read_into(*reader, path, tensor);
+          return true;
+        });
   }
   broadcast_text(text, communicator);
   return parse_state(text, directory.string());

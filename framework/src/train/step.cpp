@@ -59,9 +59,10 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
       rank_(gradients.rank()),
       context_(std::make_unique<ForwardContext>()),
       sharding_(gradients, over(config.parallel)),
-      flat_(replica.trained,
-            agreed_plan(replica, config.parallel, sharding_.num_shards(), control), gradients),
-      sync_(flat_, sharding_),
+      flat_(replica.trained, agreed_plan(replica, config.parallel, sharding_.num_shards(), control),
+            gradients),
+      reduction_(make_reduction(config.parallel, flat_, sharding_)),
+      sync_(flat_, *reduction_),
       buffers_(tensors_of(replica.buffers), gradients),
       update_(flat_, replica.groups, replica.group_of, sharding_),
       schedule_(config.schedule, 0, sampler.steps_per_epoch(), total_steps) {
@@ -88,7 +89,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   context_->step = step;
   bad_samples_.clear();
 
-  sync_.begin_step();
+  sync_.begin_step(step);
   buffers_.begin_step();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
     accumulate(to_tensors(loader.next(), format_), terms, m + 1 == micro_batches.size(), share,
@@ -98,6 +99,8 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   sync_.finish_step();
   buffers_.finish_step();
   local.squares = update_.sum_of_squares();
+  local.saturated = static_cast<double>(reduction_->counts().saturated);
+  local.underflowed = static_cast<double>(reduction_->counts().underflowed);
   flat_.require_unwritten();
   const Sums all = agree(local);  // all ranks have finished backward
   if (all.not_finite > 0 || !std::isfinite(all.squares)) report_not_finite(step, local, all);
@@ -107,19 +110,22 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   }
   update_.step(rates(step), step + 1);
 
-  StepOutcome outcome{.event = {.step = step + 1,
-                                .epoch = static_cast<double>(step + 1) /
-                                         static_cast<double>(sampler_.steps_per_epoch()),
-                                .loss = all.loss / terms,
-                                .metric = all.metric / terms,
-                                .lr = config_.optimizer.lr * schedule_.factor(step),
-                                .grad_norm = norm,
-                                .samples = samples,
-                                .step_ms = ms_since(start),
-                                .data_wait_ms = loader.waited_ms() - waited_before,
-                                .comm_exposed_ms = sync_.last_step().exposed_ms,
-                                .comm_overlap = sync_.last_step().overlapped_share()},
-                      .stop = all.stop > 0};
+  StepOutcome outcome{
+      .event = {.step = step + 1,
+                .epoch =
+                    static_cast<double>(step + 1) / static_cast<double>(sampler_.steps_per_epoch()),
+                .loss = all.loss / terms,
+                .metric = all.metric / terms,
+                .lr = config_.optimizer.lr * schedule_.factor(step),
+                .grad_norm = norm,
+                .samples = samples,
+                .step_ms = ms_since(start),
+                .data_wait_ms = loader.waited_ms() - waited_before,
+                .comm_exposed_ms = sync_.last_step().exposed_ms + update_.waited_ms(),
+                .comm_overlap = sync_.last_step().overlapped_share(),
+                .comm_saturated = static_cast<std::int64_t>(all.saturated),
+                .comm_underflowed = static_cast<std::int64_t>(all.underflowed)},
+      .stop = all.stop > 0};
   return outcome;
 }
 
@@ -146,10 +152,10 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
 }
 
 TrainingStep::Sums TrainingStep::agree(Sums local) const {
-  std::array<double, 5> numbers{local.loss, local.metric, local.squares, local.not_finite,
-                                local.stop};
+  std::array<double, 7> numbers{local.loss, local.metric,    local.squares,    local.not_finite,
+                                local.stop, local.saturated, local.underflowed};
   control_.all_reduce({numbers.data(), numbers.size(), DType::kF64}).wait();
-  return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]};
+  return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]};
 }
 
 void TrainingStep::report_not_finite(std::int64_t step, const Sums& local, const Sums& all) const {

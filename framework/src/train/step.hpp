@@ -14,6 +14,7 @@
 #include "parallel/gradient_sync.hpp"
 #include "parallel/sharded_update.hpp"
 #include "train/replica.hpp"
+#include "train/snapshot.hpp"
 
 namespace trireme {
 
@@ -37,11 +38,12 @@ class TrainingStep {
   // the gradient is not finite.
   StepOutcome run(std::int64_t step, Loader& loader, bool stop);
 
-  ShardedUpdate& update() { return update_; }
+  Learner learner() { return {.update = update_, .reduction = *reduction_}; }
 
  private:
   struct Sums {  // of one step, over the ranks once agreed
     double loss = 0, metric = 0, squares = 0, not_finite = 0, stop = 0;
+    double saturated = 0, underflowed = 0;  // elements
   };
   void accumulate(TensorBatch batch, double terms, bool last, double share, Sums& sums);
   Sums agree(Sums local) const;
@@ -58,6 +60,7 @@ class TrainingStep {
   std::unique_ptr<ForwardContext> context_;
   Sharding sharding_;
   FlatParameters flat_;
+  std::unique_ptr<GradientReduction> reduction_;
   GradientSync sync_;
   BufferAverage buffers_;
   ShardedUpdate update_;

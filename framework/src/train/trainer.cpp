@@ -54,8 +54,9 @@ Trainer::Trainer(TrainerParts parts)
             length_.total_steps, parts_.gradients, parts_.control) {}
 
 StateDocument Trainer::restore(const std::filesystem::path& checkpoint) {
+  const Learner learner = step_.learner();
   const StateDocument document =
-      restore_snapshot(checkpoint, parts_.replica, &step_.update(), parts_.control);
+      restore_snapshot(checkpoint, parts_.replica, &learner, parts_.control);
   if (document.state.step > length_.total_steps) {
     throw SharedError(ExitCode::kUsage,
                       "the run has done " + std::to_string(document.state.step) +
@@ -202,7 +203,7 @@ void Trainer::save() {
                                .config = dump_config(parts_.config),
                                .environment = parts_.environment};
   const CheckpointEvent event =
-      save_snapshot(parts_.checkpoints, document, parts_.replica, step_.update(), parts_.control);
+      save_snapshot(parts_.checkpoints, document, parts_.replica, step_.learner(), parts_.control);
   saved_step_ = state_.step;
   collectively(parts_.control, [&] {
     if (parts_.control.rank() != 0) return;

@@ -107,6 +107,10 @@ Config random_config(std::uint64_t seed) {
   config.train.micro_batch = 0;
   config.train.patience = 0;
   config.parallel.edge_bucket_mb = config.parallel.bucket_mb / 3;
+  config.parallel.shard_over = "node";
+  config.parallel.compression = "powersgd";
+  config.parallel.error_feedback = false;
+  config.train.precision = "fp32";
   return config;
 }
 

@@ -30,7 +30,8 @@ struct Layers {
         named,
         make_bucket_plan(plan, {.bucket_bytes = 1, .edge_bucket_bytes = 1}, sharding.num_shards()),
         communicator);
-    sync = std::make_unique<GradientSync>(*flat, sharding);
+    reduction = make_reduction({}, *flat, sharding);
+    sync = std::make_unique<GradientSync>(*flat, *reduction);
   }
 
   at::Tensor loss(double x, const std::vector<int>& used = {0, 1, 2}) const {
@@ -50,6 +51,7 @@ struct Layers {
   Sharding sharding;
   std::vector<at::Tensor> weights;
   std::unique_ptr<FlatParameters> flat;
+  std::unique_ptr<GradientReduction> reduction;
   std::unique_ptr<GradientSync> sync;
 };
 
@@ -74,21 +76,21 @@ TEST(FlatParameters, KeepValuesAndMemoryFormat) {
 }
 
 void check_sums(int ranks, int ranks_per_node, Sharding::Over over) {
-  run_as_threads(
-      ranks,
-      [&](Communicator& c) {
-        Layers layers(c, over);
-        for (int step = 0; step < 3; ++step) {
-          layers.sync->begin_step();
-          layers.sync->expect_last_backward();
-          layers.loss(c.rank() + 1 + step).backward();
-          layers.sync->finish_step();
-          const double sum = ranks * (ranks + 1) / 2.0 + ranks * step;
-          for (int i = 0; i < 3; ++i)
-            EXPECT_TRUE(all_are(layers.part(i), sum)) << "layer " << i << " step " << step;
-        }
-      },
-      {.ranks_per_node = ranks_per_node});
+  run_as_threads(ranks,
+                 [&](Communicator& c) {
+                   Layers layers(c, over);
+                   for (int step = 0; step < 3; ++step) {
+                     layers.sync->begin_step(step);
+                     layers.sync->expect_last_backward();
+                     layers.loss(c.rank() + 1 + step).backward();
+                     layers.sync->finish_step();
+                     const double sum = ranks * (ranks + 1) / 2.0 + ranks * step;
+                     for (int i = 0; i < 3; ++i)
+                       EXPECT_TRUE(all_are(layers.part(i), sum))
+                           << "layer " << i << " step " << step;
+                   }
+                 },
+                 {.ranks_per_node = ranks_per_node});
 }
 
 TEST(GradientSync, SumsOverRanksInEachPart) {
@@ -103,7 +105,7 @@ TEST(GradientSync, AccumulatesMicroBatchesAndReducesOnce) {
   run_as_threads(2, [](Communicator& c) {
     Layers layers(c);
     for (int step = 0; step < 2; ++step) {
-      layers.sync->begin_step();
+      layers.sync->begin_step(step);
       for (int micro = 0; micro < 3; ++micro) {
         if (micro == 2) layers.sync->expect_last_backward();
         layers.loss(1).backward();
@@ -122,7 +124,7 @@ TEST(GradientSync, PostsBucketsDuringBackwardFromTheSecondStepOn) {
   run_as_threads(2, [](Communicator& c) {
     Layers layers(c);
     for (int step = 0; step < 2; ++step) {
-      layers.sync->begin_step();
+      layers.sync->begin_step(step);
       layers.sync->expect_last_backward();
       layers.loss(1).backward();
       layers.sync->finish_step();
@@ -138,7 +140,7 @@ TEST(GradientSync, TakesRanksThatUseDifferentLayersOrNone) {
   run_as_threads(3, [](Communicator& c) {
     Layers layers(c);
     for (int step = 0; step < 4; ++step) {
-      layers.sync->begin_step();
+      layers.sync->begin_step(step);
       // Rank 0 uses all, rank 1 all but layer 1 in odd steps, rank 2 has no sample in odd steps.
       const bool odd = step % 2 == 1;
       if (c.rank() != 2 || !odd) {
@@ -158,7 +160,7 @@ TEST(GradientSync, TakesALayerThatTheFirstStepDidNotUse) {
   run_as_threads(2, [](Communicator& c) {
     Layers layers(c);
     for (int step = 0; step < 4; ++step) {
-      layers.sync->begin_step();
+      layers.sync->begin_step(step);
       layers.sync->expect_last_backward();
       layers.loss(1, step % 2 == 0 ? std::vector<int>{0, 1} : std::vector<int>{0, 1, 2}).backward();
       layers.sync->finish_step();
@@ -188,7 +190,7 @@ TEST(GradientSync, WaitsForEveryFiringOfAParameter) {
   run_as_threads(2, [](Communicator& c) {
     Layers layers(c);
     for (int step = 0; step < 3; ++step) {
-      layers.sync->begin_step();
+      layers.sync->begin_step(step);
       layers.sync->expect_last_backward();
       (layers.loss(1, {0, 1}) + FiresTwice::apply(layers.weights[2]).sum()).backward();
       layers.sync->finish_step();
@@ -200,11 +202,11 @@ TEST(GradientSync, WaitsForEveryFiringOfAParameter) {
 TEST(GradientSync, NamesAParameterWhoseGradientComesTooLate) {
   run_as_threads(1, [](Communicator& c) {
     Layers layers(c);
-    layers.sync->begin_step();
+    layers.sync->begin_step(0);
     layers.sync->expect_last_backward();
     layers.loss(1).backward();
     layers.sync->finish_step();
-    layers.sync->begin_step();
+    layers.sync->begin_step(1);
     layers.sync->expect_last_backward();
     layers.loss(1).backward();
     try {
