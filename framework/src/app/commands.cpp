@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands.hpp"
 
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -169,6 +170,12 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
          " is more than the " + std::to_string(samples) +
          " training samples: each step takes them all");
   }
+  if (const auto& link = session.link()) {
+    say(launch, "gradients travel in buckets of " +
+                    human_bytes(static_cast<std::int64_t>(
+                        std::lround(session.config().parallel.bucket_mb * 1e6))) +
+                    " (parallel.bucket_mb): a sum over all ranks takes " + to_text(*link) + "\n");
+  }
   restore(trainer, request.checkpoint, launch);
   // Not before the checkpoint was taken: a resume that fails must leave the run as it was.
   collectively(world, [&] {
@@ -252,6 +259,9 @@ void take_up(TrainRequest& request, const CommandLine& line, const Registry& reg
                                  declared_options(registry))
                         .config;
     before.run.dir = run_dir;  // which may have been moved since
+    // What the run chose for itself stays.
+    if (request.config.parallel.bucket_mb == 0)
+      request.config.parallel.bucket_mb = before.parallel.bucket_mb;
     if (!line.allow_changes) require_resumable(before, request.config);
     warn_of_new_schedule(before, request.config, world);
   });

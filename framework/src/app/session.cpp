@@ -3,6 +3,8 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "app/declared.hpp"
@@ -104,10 +106,23 @@ void Session::require_fit() {
   collectively(*control_, [&] { try_forward(replica_, task_, format_, *data_.train); });
 }
 
+// Rounded to 10 kB: a number that can be read and written.
+void Session::choose_bucket_size() {
+  if (config_.parallel.bucket_mb > 0) return;
+  std::size_t total = 0;
+  for (const NamedTensor& parameter : replica_.trained) total += parameter.tensor.nbytes();
+  Link link;  // of one rank: as good as any
+  if (world_.size() > 1) link_ = link = measure_link(world_);
+  const double bytes =
+      world_.size() > 1 ? static_cast<double>(best_bucket_bytes(link, total)) : 25e6;
+  config_.parallel.bucket_mb = std::max(1.0, std::round(bytes / 1e4)) / 100;
+}
+
 Trainer& Session::make_trainer(const TrainingOptions& options) {
   TRIREME_ASSERT(trainer_ == nullptr, "one trainer a session");
   require_fit();
   collectively(*control_, [&] { start_equal(replica_, *data_.train, format_, *control_); });
+  choose_bucket_size();
   collectively(*control_, [&] {
     trainer_ = std::make_unique<Trainer>(
         TrainerParts{.config = config_,

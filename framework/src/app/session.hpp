@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "config/config.hpp"
+#include "parallel/link.hpp"
 #include "train/trainer.hpp"
 #include "trireme/registry.hpp"
 
@@ -34,17 +36,21 @@ class Session {
   // training.
   void require_fit();
 
-  // Equal parameters on all ranks, flat buffers, hooks. Once a session.
+  // Equal parameters on all ranks, flat buffers, hooks. Once a session. Sets parallel.bucket_mb
+  // where the configuration leaves the choice.
   Trainer& make_trainer(const TrainingOptions& options);
 
   // Loads a checkpoint's parameters and evaluates. split: "test" or "validation".
   EvalEvent evaluate_checkpoint(const std::filesystem::path& checkpoint, const std::string& split);
 
   const Config& config() const { return config_; }
+  // What make_trainer() measured; nothing where it did not.
+  const std::optional<Link>& link() const { return link_; }
   const Replica& replica() const { return replica_; }
   const TrainerData& data() const { return data_; }
 
  private:
+  void choose_bucket_size();
   void open_data(const Registry& registry, const std::function<void(const std::string&)>& warn);
 
   Config config_;
@@ -54,6 +60,7 @@ class Session {
   InputFormat format_;
   TrainerData data_;
   Replica replica_;
+  std::optional<Link> link_;
   Observer nobody_;
   std::unique_ptr<Trainer> trainer_;
 };

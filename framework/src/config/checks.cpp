@@ -93,7 +93,7 @@ class Checker {
 
   void check_parallel() {
     const ParallelConfig& parallel = config_.parallel;
-    demand(parallel.edge_bucket_mb <= parallel.bucket_mb,
+    demand(parallel.edge_bucket_mb == 0 || parallel.edge_bucket_mb <= parallel.bucket_mb,
            {"parallel.edge_bucket_mb", "parallel.bucket_mb"},
            number_text(parallel.edge_bucket_mb) +
                " is out of range; expected at most parallel.bucket_mb (" +

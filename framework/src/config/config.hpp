@@ -110,8 +110,9 @@ struct TrainConfig {
 };
 
 struct ParallelConfig {
-  double bucket_mb = 25;      // size limit of a gradient bucket, 10^6 bytes; > 0
-  double edge_bucket_mb = 1;  // of the first and the last one to be reduced; > 0
+  // Size limit of a gradient bucket, 10^6 bytes; 0: from the measured link, and then set
+  double bucket_mb = 0;
+  double edge_bucket_mb = 0;  // of the first and the last one to be reduced; 0: bucket_mb / 4
   // node | world: the ranks that share out the optimizer's state and work
   std::string shard_over = "node";
   std::string compression = "none";   // none | fp16 | bf16 | powersgd: of gradients between nodes

@@ -304,11 +304,14 @@ Section parallel_section() {
       .help = "How gradients travel between ranks.",
       .fields = {
           field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
-                "Size limit of a gradient bucket, in 10^6 bytes.",
-                {.min = 0, .max = 1e5, .above_min = true, .synonyms = {"bucket_cap_mb"}}),
-          field("edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
-                "The same of the first and the last bucket to be reduced.",
-                {.min = 0, .max = 1e5, .above_min = true}),
+                "Size limit of a gradient bucket, in 10^6 bytes; 0: chosen at the start of a run "
+                "from "
+                "the measured latency and bandwidth, and kept with the run.",
+                {.min = 0, .max = 1e5, .synonyms = {"bucket_cap_mb"}}),
+          field(
+              "edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
+              "The same of the first and the last bucket to be reduced; 0: a quarter of bucket_mb.",
+              {.min = 0, .max = 1e5}),
           field("shard_over", parallel, &ParallelConfig::shard_over,
                 "Ranks that share out the optimizer's state and work: those of a `node`, so "
                 "that nothing travels between nodes after the update, or of the `world`, "

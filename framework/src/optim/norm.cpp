@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/norm.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <span>
@@ -34,13 +36,26 @@ std::span<const T> elements(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<T>(), static_cast<std::size_t>(tensor.numel())};
 }
 
+template <class T>
+void add_blocks(std::span<const T> values, SquaredNorm& norm) {
+  constexpr auto kBlock = static_cast<std::size_t>(kNormBlock);
+  for (std::size_t at = 0; at < values.size(); at += kBlock) {
+    const double block = sum_of_squares(values.subspan(at, std::min(kBlock, values.size() - at)));
+    if (!std::isfinite(block)) {
+      norm.is_finite = false;
+      return;
+    }
+    norm.sum.add(block);
+  }
+}
+
 }  // namespace
 
-double sum_of_squares(const at::Tensor& tensor) {
+void add_squares(const at::Tensor& tensor, SquaredNorm& norm) {
   TRIREME_ASSERT(tensor.is_contiguous() && tensor.is_cpu(), "a flat piece of a bucket is expected");
-  if (tensor.scalar_type() == at::kFloat) return sum_of_squares(elements<float>(tensor));
+  if (tensor.scalar_type() == at::kFloat) return add_blocks(elements<float>(tensor), norm);
   TRIREME_ASSERT(tensor.scalar_type() == at::kDouble, "gradients are float32 or float64");
-  return sum_of_squares(elements<double>(tensor));
+  add_blocks(elements<double>(tensor), norm);
 }
 
 }  // namespace trireme

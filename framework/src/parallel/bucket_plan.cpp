@@ -66,6 +66,15 @@ std::vector<int> deal_owners(std::span<const PlanParameter> parameters, int num_
   return owner;
 }
 
+// The last place up to `element` where a shard may begin.
+std::int64_t at_block(const PlanBucket& bucket, std::int64_t element) {
+  const auto next =
+      std::upper_bound(bucket.items.begin(), bucket.items.end(), element,
+                       [](std::int64_t at, const PlanItem& item) { return at < item.offset; });
+  const std::int64_t begin = std::prev(next)->offset;
+  return begin + (element - begin) / kShardBlock * kShardBlock;
+}
+
 PlanBucket lay_out(std::vector<int> run, std::span<const PlanParameter> parameters,
                    const std::vector<int>& owner, int num_shards) {
   const auto of = [&](int i) -> const PlanParameter& {
@@ -89,11 +98,11 @@ PlanBucket lay_out(std::vector<int> run, std::span<const PlanParameter> paramete
   }
   bucket.shard_offsets.push_back(0);
   for (int shard = 0; shard < num_shards; ++shard) {
-    const std::int64_t even = aligned(bucket.numel * (shard + 1) / num_shards, bucket.dtype);
+    const std::int64_t even = at_block(bucket, bucket.numel * (shard + 1) / num_shards);
     const std::size_t end =
         bucket.whole ? bucket.shard_offsets.back() +
                            static_cast<std::size_t>(owned[static_cast<std::size_t>(shard)])
-                     : static_cast<std::size_t>(std::min(even, bucket.numel));
+                     : static_cast<std::size_t>(shard + 1 < num_shards ? even : bucket.numel);
     bucket.shard_offsets.push_back(end);
   }
   return bucket;

@@ -27,7 +27,10 @@ struct PlanLimits {
   std::size_t edge_bucket_bytes = 1'000'000;  // of the first and the last bucket that are reduced
 };
 
-// Offsets and lengths are in elements. Items start at multiples of 64 bytes; the gaps stay zero.
+// Offsets and lengths are in elements. Items start at multiples of 64 bytes; the gaps stay zero. A
+// shard begins at an item or a multiple of kShardBlock elements after one.
+constexpr std::int64_t kShardBlock = 256;
+
 struct PlanItem {
   int parameter = 0;  // index into the parameters
   std::int64_t offset = 0;

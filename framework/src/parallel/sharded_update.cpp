@@ -8,8 +8,6 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "optim/norm.hpp"
-
 namespace trireme {
 
 struct ShardedUpdate::Segment {
@@ -95,13 +93,22 @@ void ShardedUpdate::add_segments(std::size_t b) {
   }
 }
 
-double ShardedUpdate::sum_of_squares() const {
-  if (!sharding_.counts()) return 0;
-  double sum = 0;
+SquaredNorm ShardedUpdate::squared_norm() const {
+  static_assert(kNormBlock == kShardBlock);
+  SquaredNorm norm;
+  if (!sharding_.counts()) return norm;
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
-    sum += trireme::sum_of_squares(part(flat_.gradients(b), b));
+    const PlanBucket& bucket = flat_.plan().buckets[b];
+    const Part own = sharding_.part(bucket.shard_offsets);
+    for (std::size_t i = 0; i < bucket.items.size(); ++i) {
+      const std::int64_t end =
+          i + 1 < bucket.items.size() ? bucket.items[i + 1].offset : bucket.numel;
+      const std::int64_t from = std::max(bucket.items[i].offset, std::int64_t(own.begin));
+      const std::int64_t to = std::min(end, std::int64_t(own.end));
+      if (from < to) add_squares(flat_.gradients(b).slice(0, from, to), norm);
+    }
   }
-  return sum;
+  return norm;
 }
 
 void ShardedUpdate::scale_gradients(double factor) {

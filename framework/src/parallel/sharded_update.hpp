@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "optim/norm.hpp"
 #include "optim/optimizer.hpp"
 #include "parallel/flat_parameters.hpp"
 #include "parallel/sharding.hpp"
@@ -24,9 +25,9 @@ class ShardedUpdate {
                 Sharding& sharding);
   ~ShardedUpdate();
 
-  // Sum of squares of this rank's parts of the gradients, so far as they count (Sharding::counts).
-  // Summed over ranks and rooted: the global norm.
-  double sum_of_squares() const;
+  // Of this rank's parts of the gradients, so far as they count (Sharding::counts). Summed over
+  // ranks and rooted: the global norm, which does not depend on the plan.
+  SquaredNorm squared_norm() const;
   void scale_gradients(double factor);  // of this rank's parts
 
   // Collective; no rank may be in forward or backward any more. Updates this rank's parts with

@@ -28,9 +28,9 @@ Sharding::Over over(const ParallelConfig& config) {
 BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config, int num_shards,
                        Communicator& communicator) {
   const std::vector<PlanParameter> parameters = replica.plan_parameters();
+  const double edge_mb = config.edge_bucket_mb > 0 ? config.edge_bucket_mb : config.bucket_mb / 4;
   const PlanLimits limits{.bucket_bytes = static_cast<std::size_t>(config.bucket_mb * 1e6),
-                          .edge_bucket_bytes = static_cast<std::size_t>(
-                              std::min(config.edge_bucket_mb, config.bucket_mb) * 1e6)};
+                          .edge_bucket_bytes = static_cast<std::size_t>(edge_mb * 1e6)};
   BucketPlan plan = make_bucket_plan(parameters, limits, num_shards);
   require_equal(communicator, "the bucket plan", describe(plan, parameters));
   return plan;
@@ -98,13 +98,16 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   if (micro_batches.empty()) buffers_.start(0);
   sync_.finish_step();
   buffers_.finish_step();
-  local.squares = update_.sum_of_squares();
+  const SquaredNorm squared_norm = update_.squared_norm();
+  local.squares = squared_norm.sum;
+  local.bad_gradients = squared_norm.is_finite ? 0 : 1;
   local.saturated = static_cast<double>(reduction_->counts().saturated);
   local.underflowed = static_cast<double>(reduction_->counts().underflowed);
   flat_.require_unwritten();
   const Sums all = agree(local);  // all ranks have finished backward
-  if (all.not_finite > 0 || !std::isfinite(all.squares)) report_not_finite(step, local, all);
-  const double norm = std::sqrt(all.squares);
+  const double norm = std::sqrt(all.squares.value());
+  if (all.not_finite > 0 || all.bad_gradients > 0 || !std::isfinite(norm))
+    report_not_finite(step, local, all);
   if (config_.train.clip_norm > 0 && norm > config_.train.clip_norm) {
     update_.scale_gradients(config_.train.clip_norm / norm);
   }
@@ -152,10 +155,21 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
 }
 
 TrainingStep::Sums TrainingStep::agree(Sums local) const {
-  std::array<double, 7> numbers{local.loss, local.metric,    local.squares,    local.not_finite,
-                                local.stop, local.saturated, local.underflowed};
-  control_.all_reduce({numbers.data(), numbers.size(), DType::kF64}).wait();
-  return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6]};
+  std::array<double, 7> numbers{local.loss,          local.metric,    local.not_finite, local.stop,
+                                local.bad_gradients, local.saturated, local.underflowed};
+  ExactSum::Limbs& limbs = local.squares.limbs();
+  Request sum = control_.all_reduce({numbers.data(), numbers.size(), DType::kF64});
+  Request squares = control_.all_reduce({limbs.data(), limbs.size(), DType::kI64});
+  sum.wait();
+  squares.wait();
+  return {.loss = numbers[0],
+          .metric = numbers[1],
+          .not_finite = numbers[2],
+          .stop = numbers[3],
+          .bad_gradients = numbers[4],
+          .saturated = numbers[5],
+          .underflowed = numbers[6],
+          .squares = local.squares};
 }
 
 void TrainingStep::report_not_finite(std::int64_t step, const Sums& local, const Sums& all) const {

@@ -42,8 +42,10 @@ class TrainingStep {
 
  private:
   struct Sums {  // of one step, over the ranks once agreed
-    double loss = 0, metric = 0, squares = 0, not_finite = 0, stop = 0;
+    double loss = 0, metric = 0, not_finite = 0, stop = 0;
+    double bad_gradients = 0;               // ranks whose gradient is not finite
     double saturated = 0, underflowed = 0;  // elements
+    ExactSum squares = {};                  // of gradients
   };
   void accumulate(TensorBatch batch, double terms, bool last, double share, Sums& sums);
   Sums agree(Sums local) const;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 namespace trireme {
@@ -88,6 +89,12 @@ TEST(BucketPlan, ShardsCoverEachBucketInOrder) {
       for (int r = 0; r < world; ++r) {
         const auto i = static_cast<std::size_t>(r);
         EXPECT_LE(bucket.shard_offsets[i], bucket.shard_offsets[i + 1]);
+        const auto at = static_cast<std::int64_t>(bucket.shard_offsets[i]);
+        EXPECT_TRUE(std::any_of(bucket.items.begin(), bucket.items.end(),
+                                [&](const PlanItem& item) {
+                                  return at >= item.offset && (at - item.offset) % kShardBlock == 0;
+                                }))
+            << at;
       }
     }
   }

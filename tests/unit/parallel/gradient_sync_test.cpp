@@ -13,7 +13,9 @@
 namespace trireme {
 namespace {
 
-// Three layers of 64 numbers, each in a bucket of its own; the loss is sum over layers of <w, x>,
+constexpr std::int64_t kNumel = 5 * kShardBlock;  // each of four ranks has some
+
+// Three layers, each in a bucket of its own; the loss is sum over layers of <w, x>,
 // so the gradient is x.
 struct Layers {
   explicit Layers(Communicator& communicator, Sharding::Over over = Sharding::Over::kNode)
@@ -22,9 +24,9 @@ struct Layers {
     std::vector<PlanParameter> plan;
     for (int i = 0; i < 3; ++i) {
       weights.push_back(
-          torch::full({64}, i + 1.0, torch::dtype(torch::kDouble).requires_grad(true)));
+          torch::full({kNumel}, i + 1.0, torch::dtype(torch::kDouble).requires_grad(true)));
       named.push_back({"layer" + std::to_string(i), weights.back()});
-      plan.push_back({.name = named.back().name, .numel = 64, .dtype = DType::kF64});
+      plan.push_back({.name = named.back().name, .numel = kNumel, .dtype = DType::kF64});
     }
     flat = std::make_unique<FlatParameters>(
         named,
@@ -130,7 +132,7 @@ TEST(GradientSync, PostsBucketsDuringBackwardFromTheSecondStepOn) {
       layers.sync->finish_step();
       for (const BucketTiming& bucket : layers.sync->last_step().buckets) {
         EXPECT_EQ(bucket.posted <= layers.sync->last_step().backward_returned, step > 0);
-        EXPECT_EQ(bucket.size_bytes, 64 * sizeof(double));
+        EXPECT_EQ(bucket.size_bytes, kNumel * sizeof(double));
       }
     }
   });
