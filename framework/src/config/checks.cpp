@@ -119,6 +119,13 @@ class Checker {
     demand(kind == "none" || parallel.shard_over == "node",
            {"parallel.compression", "parallel.shard_over"},
            kind + " needs parallel.shard_over: node");
+    demand(parallel.sync_every == 1 || (kind == "none" && parallel.shard_over == "node"),
+           {"parallel.sync_every", "parallel.compression", "parallel.shard_over"},
+           "sums no gradients over nodes: more than 1 needs parallel.compression: none and "
+           "parallel.shard_over: node");
+    demand(parallel.sync_every == 1 || config_.data.drop_last,
+           {"parallel.sync_every", "data.drop_last"},
+           "more than 1 needs batches of equal size; expected data.drop_last: true");
     demand(kind == "none" || config_.train.precision == "fp32",
            {"parallel.compression", "train.precision"},
            kind + " cannot hold the gradients of train.precision: " + config_.train.precision +

@@ -115,9 +115,10 @@ struct ParallelConfig {
   double edge_bucket_mb = 0;  // of the first and the last one to be reduced; 0: bucket_mb / 4
   // node | world: the ranks that share out the optimizer's state and work
   std::string shard_over = "node";
-  std::string compression = "none";   // none | fp16 | bf16 | powersgd: of gradients between nodes
-  bool error_feedback = false;        // fp16, bf16: what rounding takes off is added next time
-  std::int64_t powersgd_rank = 4;     // powersgd; [1, 128]
+  std::string compression = "none";  // none | fp16 | bf16 | powersgd: of gradients between nodes
+  bool error_feedback = false;       // fp16, bf16: what rounding takes off is added next time
+  std::int64_t powersgd_rank = 4;    // powersgd; [1, 128]
+  std::int64_t sync_every = 1;       // steps between averages of the nodes; 1: gradients are summed
   std::int64_t powersgd_start = 100;  // powersgd: the first step, from 0, that is compressed; >= 0
 };
 

@@ -317,6 +317,12 @@ Section parallel_section() {
                 "that nothing travels between nodes after the update, or of the `world`, "
                 "which takes the least memory.",
                 {.choices = {"node", "world"}}),
+          field("sync_every", parallel, &ParallelConfig::sync_every,
+                "1: gradients are summed over all ranks. More: each node trains for itself, and "
+                "every "
+                "so many steps parameters and optimizer state are averaged over nodes (local SGD). "
+                "Evaluations, checkpoints and stops wait for that step.",
+                {.min = 1}),
           field("compression", parallel, &ParallelConfig::compression,
                 "How gradients travel between nodes. fp16, bf16: each node's sum is rounded "
                 "once, added in fp32, and the sum rounded once more; half the bytes. "

@@ -37,6 +37,10 @@ class ShardedUpdate {
   // How long the last step() waited for other ranks' parts, in milliseconds.
   double waited_ms() const { return waited_ms_; }
 
+  // This rank's part of a bucket's flat tensor, and its optimizer state: [slot number].
+  at::Tensor part(const at::Tensor& flat, std::size_t bucket) const;
+  const std::vector<at::Tensor>& state(std::size_t bucket) const { return state_[bucket]; }
+
   // Optimizer state by parameter, for checkpoints: "exp_avg" of "layer1.weight" in the parameter's
   // logical shape.
   struct SlotTensor {
@@ -71,7 +75,6 @@ class ShardedUpdate {
   std::vector<SlotTensor> state_tensors(std::size_t bucket) const;
   std::vector<SlotTensor> gather_state(std::size_t bucket);
   void scatter_state(std::size_t bucket, const std::vector<SlotTensor>& slots);
-  at::Tensor part(const at::Tensor& flat, std::size_t bucket) const;
   std::int64_t part_begin(std::size_t bucket) const;
   const Optimizer& rule_of(const PlanItem& item) const;
 

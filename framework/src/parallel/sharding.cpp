@@ -5,8 +5,9 @@
 
 namespace trireme {
 
-Sharding::Sharding(Communicator& communicator, Over over)
-    : communicator_(communicator), over_(over), placement_(communicator.placement()) {
+Sharding::Sharding(Communicator& communicator, Over over, Sums sums)
+    : communicator_(communicator), over_(over), sums_(sums), placement_(communicator.placement()) {
+  TRIREME_ASSERT(over == Over::kNode || sums == Sums::kTogether, "nodes that are apart need all");
   if (over_ == Over::kNode) node_ = communicator.split(placement_.node, communicator.rank());
 }
 
@@ -23,6 +24,7 @@ Part Sharding::part(const std::vector<std::size_t>& offsets) const {
 
 Request Sharding::reduce(Span gradients, const std::vector<std::size_t>& offsets,
                          const Wire& wire) const {
+  if (sums_ == Sums::kApart) return reduce_in_node(gradients, offsets);
   if (over_ == Over::kNode) return communicator_.node_reduce_scatter(gradients, offsets, wire);
   TRIREME_ASSERT(wire.type == WireType::kSame, "only sums over nodes travel at half width");
   return communicator_.reduce_scatter(gradients, offsets);

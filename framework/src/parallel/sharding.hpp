@@ -26,20 +26,28 @@ namespace trireme {
 class Sharding {
  public:
   enum class Over { kNode, kWorld };
+  // Whether gradients are summed over all ranks, or over each node alone (local SGD; over the node
+  // only).
+  enum class Sums { kTogether, kApart };
 
   // Collective. `communicator` must outlive this.
-  Sharding(Communicator& communicator, Over over);
+  Sharding(Communicator& communicator, Over over, Sums sums = Sums::kTogether);
 
   Communicator& communicator() const { return communicator_; }
+  // The ranks whose parts are one whole sum.
+  Communicator& summing() const { return sums_ == Sums::kApart ? *node_ : communicator_; }
   // How many shards a bucket has; the same on every rank.
   int num_shards() const;
   // What this rank has of a bucket with these shard offsets: [num_shards()+1].
   Part part(const std::vector<std::size_t>& offsets) const;
-  // Whether what this rank has counts where ranks add up what they have: each element counts once.
-  bool counts() const { return over_ == Over::kWorld || placement_.node == 0; }
+  // Whether what this rank has counts where all ranks of summing() add up what they have: each
+  // element counts once.
+  bool counts() const {
+    return over_ == Over::kWorld || sums_ == Sums::kApart || placement_.node == 0;
+  }
 
-  // Collective, as the operations of Communicator. Sums gradients over all ranks: this rank's part
-  // is valid afterwards. The wire type acts between nodes, and only over the node.
+  // Collective, as the operations of Communicator. Sums gradients over the ranks of summing(): this
+  // rank's part is valid afterwards. The wire type acts between nodes, and only over the node.
   [[nodiscard]] Request reduce(Span gradients, const std::vector<std::size_t>& offsets,
                                const Wire& wire) const;
   // The same over this rank's node alone; only over the node.
@@ -54,6 +62,7 @@ class Sharding {
 
   Communicator& communicator_;
   Over over_;
+  Sums sums_;
   Placement placement_;
   std::unique_ptr<Communicator> node_;  // over the node: the ranks that share the shards
 };

@@ -25,6 +25,12 @@ Sharding::Over over(const ParallelConfig& config) {
   return config.shard_over == "world" ? Sharding::Over::kWorld : Sharding::Over::kNode;
 }
 
+Sharding::Sums sums(const ParallelConfig& config, const Communicator& communicator) {
+  return config.sync_every > 1 && communicator.placement().num_nodes > 1
+             ? Sharding::Sums::kApart
+             : Sharding::Sums::kTogether;
+}
+
 BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config, int num_shards,
                        Communicator& communicator) {
   const std::vector<PlanParameter> parameters = replica.plan_parameters();
@@ -58,18 +64,21 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
       control_(control),
       rank_(gradients.rank()),
       context_(std::make_unique<ForwardContext>()),
-      sharding_(gradients, over(config.parallel)),
+      sharding_(gradients, over(config.parallel), sums(config.parallel, gradients)),
       flat_(replica.trained, agreed_plan(replica, config.parallel, sharding_.num_shards(), control),
             gradients),
       reduction_(make_reduction(config.parallel, flat_, sharding_)),
       sync_(flat_, *reduction_),
       buffers_(tensors_of(replica.buffers), gradients),
       update_(flat_, replica.groups, replica.group_of, sharding_),
+      total_steps_(total_steps),
       schedule_(config.schedule, 0, sampler.steps_per_epoch(), total_steps) {
   for (const ParameterGroup& group : replica.groups) {
     schedules_.emplace_back(config.schedule, group.duration, sampler.steps_per_epoch(),
                             total_steps);
   }
+  if (sums(config.parallel, gradients) == Sharding::Sums::kApart)
+    average_ = std::make_unique<NodeAverage>(flat_, update_, sharding_);
   context_->seed = static_cast<std::uint64_t>(config.run.seed);
   bind_dropout(*replica.model, *context_);
 }
@@ -112,6 +121,9 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
     update_.scale_gradients(config_.train.clip_norm / norm);
   }
   update_.step(rates(step), step + 1);
+  const bool together =
+      !average_ || (step + 1) % config_.parallel.sync_every == 0 || step + 1 == total_steps_;
+  if (average_ && together) average_->average();
 
   StepOutcome outcome{
       .event = {.step = step + 1,
@@ -128,7 +140,8 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
                 .comm_overlap = sync_.last_step().overlapped_share(),
                 .comm_saturated = static_cast<std::int64_t>(all.saturated),
                 .comm_underflowed = static_cast<std::int64_t>(all.underflowed)},
-      .stop = all.stop > 0};
+      .stop = all.stop > 0,
+      .together = together};
   return outcome;
 }
 
@@ -151,7 +164,9 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
     buffers_.start(share);
     sync_.expect_last_backward();
   }
-  (task_.mean_loss ? loss / terms : loss).backward();
+  // Of the mean over this node's samples where it trains for itself: nodes have equally many.
+  const double nodes = average_ ? control_.placement().num_nodes : 1;
+  (loss * (nodes / (task_.mean_loss ? terms : 1))).backward();
 }
 
 TrainingStep::Sums TrainingStep::agree(Sums local) const {
@@ -159,7 +174,9 @@ TrainingStep::Sums TrainingStep::agree(Sums local) const {
                                 local.bad_gradients, local.saturated, local.underflowed};
   ExactSum::Limbs& limbs = local.squares.limbs();
   Request sum = control_.all_reduce({numbers.data(), numbers.size(), DType::kF64});
-  Request squares = control_.all_reduce({limbs.data(), limbs.size(), DType::kI64});
+  // Of this node's gradient where it trains for itself.
+  Communicator& summing = average_ ? sharding_.summing() : control_;
+  Request squares = summing.all_reduce({limbs.data(), limbs.size(), DType::kI64});
   sum.wait();
   squares.wait();
   return {.loss = numbers[0],

@@ -12,6 +12,7 @@
 #include "optim/schedule.hpp"
 #include "parallel/buffer_average.hpp"
 #include "parallel/gradient_sync.hpp"
+#include "parallel/node_average.hpp"
 #include "parallel/sharded_update.hpp"
 #include "train/replica.hpp"
 #include "train/snapshot.hpp"
@@ -20,7 +21,8 @@ namespace trireme {
 
 struct StepOutcome {
   StepEvent event;
-  bool stop = false;  // some rank was asked to stop: agreed by all ranks
+  bool stop = false;     // some rank was asked to stop: agreed by all ranks
+  bool together = true;  // all nodes have the same parameters (parallel.sync_every)
 };
 
 class TrainingStep {
@@ -66,6 +68,8 @@ class TrainingStep {
   GradientSync sync_;
   BufferAverage buffers_;
   ShardedUpdate update_;
+  std::unique_ptr<NodeAverage> average_;  // null: nodes are together after every step
+  std::int64_t total_steps_;
   Schedule schedule_;                      // of optimizer.lr
   std::vector<Schedule> schedules_;        // [group]
   std::vector<std::int64_t> bad_samples_;  // of this rank's micro-batches whose loss was not finite

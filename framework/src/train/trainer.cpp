@@ -106,6 +106,7 @@ EndEvent Trainer::run() {
     samples += static_cast<double>(outcome.event.samples);
     step_ms += outcome.event.step_ms;
     parts_.observer.on_step(outcome.event);
+    if (!outcome.together) continue;
     stopped = evaluate_if_due() == Evaluation::kCutOff || (outcome.stop && !done());
     save_if_due(stopped || done());
   }
@@ -126,7 +127,12 @@ bool Trainer::evaluation_due() const {
   const auto periods = [&](std::int64_t step) {
     return std::floor(static_cast<double>(step) / period + 1e-9);
   };
-  return period > 0 && periods(state_.step) > periods(state_.step - 1);
+  return period > 0 && periods(state_.step) > periods(step_together_before());
+}
+
+std::int64_t Trainer::step_together_before() const {
+  const std::int64_t every = parts_.config.parallel.sync_every;
+  return (state_.step - 1) / every * every;
 }
 
 Trainer::Evaluation Trainer::evaluate_if_due() {
@@ -191,7 +197,8 @@ bool Trainer::out_of_patience() const {
 
 void Trainer::save_if_due(bool must) {
   const std::int64_t every = parts_.config.checkpoint.every_steps;
-  const bool due = must || new_best_ || (every > 0 && state_.step % every == 0);
+  const bool due =
+      must || new_best_ || (every > 0 && state_.step / every > step_together_before() / every);
   if (due && saved_step_ != state_.step) save();
 }
 

@@ -110,6 +110,7 @@ Config random_config(std::uint64_t seed) {
   config.parallel.shard_over = "node";
   config.parallel.compression = "powersgd";
   config.parallel.error_feedback = false;
+  config.parallel.sync_every = 1;
   config.train.precision = "fp32";
   return config;
 }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// parallel.sync_every: nodes train for themselves and are averaged.
+#include <gtest/gtest.h>
+
+#include "comm/shared_error.hpp"
+#include "support/temporary_directory.hpp"
+#include "support/training.hpp"
+
+namespace trireme::test {
+namespace {
+
+std::string yaml(const std::string& parallel, const std::string& optimizer = "sgd, lr: 0.05") {
+  return R"(
+model: {name: mlp, hidden: [24, 16]}
+data: {name: synthetic, samples: 64, classes: 4, shape: [3, 6, 6], drop_last: true}
+optimizer: {name: )" +
+         optimizer + R"(}
+train: {max_steps: 32, global_batch: 16, precision: fp64}
+checkpoint: {every_steps: 3, keep: 100}
+parallel: {)" +
+         parallel + "}\n";
+}
+
+const TrainingSetup kTwoNodes{.ranks = 4, .ranks_per_node = 2};
+
+TEST(LocalSgd, OfOneStepIsSummedGradients) {
+  // Plain SGD is linear in the gradient: averaging after each step is the same. Every second step
+  // is not.
+  const TrainingRun summed = train(config_of(yaml("sync_every: 1")), kTwoNodes);
+  const TrainingRun apart = train(config_of(yaml("sync_every: 2")), kTwoNodes);
+  EXPECT_NEAR(summed.losses[0], apart.losses[0], 1e-12);
+  EXPECT_NEAR(summed.losses[1], apart.losses[1], 0.02) << "of two nodes' own parameters";
+  EXPECT_NE(summed.losses.back(), apart.losses.back());
+  EXPECT_NEAR(summed.losses.back(), apart.losses.back(), 0.05);
+  EXPECT_LT(apart.losses.back(), apart.losses.front()) << "it learns";
+}
+
+// Two nodes of one rank each, by hand: each trains alone on its half, then the mean.
+TEST(LocalSgd, AveragesWhatEachNodeLearnedAlone) {
+  const auto of_steps = [](std::int64_t steps, std::int64_t every) {
+    Config config = config_of(yaml("sync_every: " + std::to_string(every)));
+    config.train.max_steps = steps;
+    return train(config, {.ranks = 2, .ranks_per_node = 1}).parameters;
+  };
+  // One step apart and averaged is one step of the summed gradient.
+  const auto apart = of_steps(1, 4), together = of_steps(1, 1);
+  for (std::size_t i = 0; i < apart.size(); ++i)
+    EXPECT_LT((apart[i] - together[i]).abs().max().item<double>(), 1e-14) << i;
+}
+
+TEST(LocalSgd, OnOneNodeChangesNothing) {
+  EXPECT_TRUE(bitwise_equal(train(config_of(yaml("sync_every: 5")), {.ranks = 3}).parameters,
+                            train(config_of(yaml("sync_every: 1")), {.ranks = 3}).parameters));
+}
+
+TEST(LocalSgd, SavesWhenNodesAreTogetherAndResumesBitwise) {
+  const Config config = config_of(yaml("sync_every: 4", "adamw, lr: 0.01"));
+  const TemporaryDirectory directory;
+  TrainingSetup setup = kTwoNodes;
+  setup.checkpoints = directory.path() / "whole";
+  const TrainingRun whole = train(config, setup);
+  std::vector<std::int64_t> steps;
+  for (const CheckpointEvent& checkpoint : whole.checkpoints) steps.push_back(checkpoint.step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{4, 8, 12, 16, 20, 24, 28, 32}));
+  TrainingSetup resumed = kTwoNodes;
+  for (const std::size_t k : {0u, 3u}) {
+    resumed.restore = whole.checkpoints[k].path;
+    EXPECT_TRUE(bitwise_equal(whole.parameters, train(config, resumed).parameters)) << k;
+  }
+}
+
+TEST(LocalSgd, AStopWaitsUntilNodesAreTogether) {
+  const Config config = config_of(yaml("sync_every: 4", "adamw, lr: 0.01"));
+  TrainingSetup setup = kTwoNodes;
+  setup.stop_requested = [](int rank) { return rank == 1; };
+  EXPECT_EQ(train(config, setup).end.steps, 4);
+}
+
+TEST(LocalSgd, WantsEquallyManyRanksOnEveryNode) {
+  EXPECT_THROW(train(config_of(yaml("sync_every: 4")), {.ranks = 3, .ranks_per_node = 2}),
+               SharedError);
+}
+
+}  // namespace
+}  // namespace trireme::test
