@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares Trireme with its peers, in alternating pairs; prints a JSON line for each pair and one for each result.
+
+  compare.py [options] CASE ...        compare.py --list
+
+Ratios are the peer's time (or memory) over ours: more than 1 is in our favour. The last line of a case holds the median of the
+pairwise ratios with its spread. Each peer has its best setting: DistributedDataParallel the best bucket size of 1, 5, 25 and
+100 MB, tried first; and glibc keeps its large blocks (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_), as Trireme does.
+Cases of two and four hosts want root and a script that makes network namespaces (--cluster).
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEEP = {"MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_MMAP_THRESHOLD_": "17179869184"}
+MPI_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+WARM_UP = 5  # steps of a run that do not count
+
+
+class Bench:
+    def __init__(self, options):
+        self.o = options
+        self.build = pathlib.Path(options.build).resolve()
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="trireme-bench-"))
+        self.runs = 0
+        self.best_bucket = {}
+
+    # What is run.
+
+    def run(self, command, env=None):
+        result = subprocess.run(command, env={**os.environ, **MPI_ROOT, "OMP_NUM_THREADS": "1", **(env or {})},
+                                capture_output=True, text=True, cwd=ROOT, timeout=900)
+        if result.returncode != 0:
+            raise SystemExit(f"{shlex.join(map(str, command))}\nended with {result.returncode}:\n{result.stderr[-2000:]}")
+        return result.stdout
+
+    def launcher(self, ranks, hosts):
+        if hosts:
+            return [self.o.cluster, "mpirun", str(ranks)]
+        return ["mpirun", "--oversubscribe", "-np", str(ranks)]
+
+    def torchrun(self, ranks):
+        return [self.o.python, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
+
+    def peer(self, name):
+        return str(pathlib.Path(self.o.peers) / name)
+
+    # Ours and theirs.
+
+    def trainer(self, workload, *overrides, ranks=2, hosts=0):
+        self.runs += 1
+        where = self.work / f"run{self.runs}"
+        config = ROOT / "tests/bench/configs" / (workload + ".yaml")
+        command = [self.build / "trainer", config, f"run.dir={where}", *overrides]
+        if workload == "gpt":
+            command.append(f"data.path={self.o.text}")
+        return where, [*self.launcher(ranks, hosts), *map(str, command)]
+
+    def step_ms(self, where):
+        events = [json.loads(line) for line in open(where / "metrics.jsonl")]
+        steps = [event for event in events if event["event"] == "step"]
+        return {"ms": statistics.median(step["step_ms"] for step in steps[WARM_UP:]),
+                "exposed_ms": statistics.median(step["comm_exposed_ms"] for step in steps[WARM_UP:])}
+
+    def our_step(self, workload, *overrides, **kind):
+        where, command = self.trainer(workload, *overrides, **kind)
+        self.run(command)
+        result = self.step_ms(where)
+        self.run(["rm", "-r", where])
+        return result
+
+    def ddp_step(self, workload, *flags):
+        out = self.run([*self.torchrun(2), self.peer("step.py"), workload, *flags], KEEP)
+        return json.loads(out.splitlines()[-1])["step_ms"]["median"]
+
+    def best_ddp_flags(self, workload):
+        if workload not in self.best_bucket:
+            times = {mb: self.ddp_step(workload, "--bucket-mb", mb, "--steps", "10") for mb in ("1", "5", "25", "100")}
+            self.best_bucket[workload] = min(times, key=times.get)
+            self.line({"case": f"step {workload}", "peer_ms_by_bucket_mb": times})
+        return ["--bucket-mb", self.best_bucket[workload]]
+
+    def our_all_reduce(self, size, *flags, ranks=2, hosts=0):
+        out = self.run([*self.launcher(ranks, hosts), str(self.build / "tests/bench/bench_all_reduce"), *flags, str(size)])
+        return json.loads(out.splitlines()[-1])["us"]
+
+    def mpi_all_reduce(self, size, *flags):
+        program = self.work / "allreduce_mpi"
+        if not program.exists():
+            self.run(["mpicxx", "-O3", self.peer("allreduce_mpi.cpp"), "-o", str(program)])
+        out = self.run(["mpirun", *flags, "-np", "2", str(program), str(size)])
+        return json.loads(out.splitlines()[-1])["us"]
+
+    def gloo_all_reduce(self, size):
+        return json.loads(self.run([*self.torchrun(2), self.peer("allreduce.py"), str(size)]).splitlines()[-1])["us"]
+
+    # Sampled while it runs.
+
+    def peak_pss_mb(self, command, env=None):
+        process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env={**os.environ, **MPI_ROOT, "OMP_NUM_THREADS": "1", **(env or {})})
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, sum(map(pss_kb, descendants(process.pid))))
+            time.sleep(0.1)
+        if process.returncode != 0:
+            raise SystemExit(process.stderr.read()[-2000:])
+        return peak / 1e3
+
+    def seconds_to_first_step(self, workload):
+        where, command = self.trainer(workload, "train.max_steps=1")
+        start = time.monotonic()
+        process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.DEVNULL,
+                                   env={**os.environ, **MPI_ROOT, "OMP_NUM_THREADS": "1"})
+        metrics, seconds = where / "metrics.jsonl", None
+        while process.poll() is None and seconds is None:
+            if metrics.exists() and '"event":"step"' in metrics.read_text():
+                seconds = time.monotonic() - start
+            time.sleep(0.01)
+        process.wait()
+        self.run(["rm", "-r", where])
+        return seconds
+
+    # Results.
+
+    def line(self, record):
+        print(json.dumps(record), flush=True)
+
+    def compare(self, case, ours, theirs):
+        pairs = []
+        for pair in range(self.o.pairs):
+            a, b = (ours, theirs) if pair % 2 == 0 else (theirs, ours)
+            first, second = a(), b()
+            mine, peer = (first, second) if pair % 2 == 0 else (second, first)
+            pairs.append((mine, peer))
+            self.line({"case": case, "pair": pair, "ours": round(mine, 3), "peer": round(peer, 3), "ratio": round(peer / mine, 3)})
+        ratios = sorted(peer / mine for mine, peer in pairs)
+        self.line({"case": case, "pairs": len(pairs), "ours_median": round(statistics.median(m for m, _ in pairs), 3),
+                   "peer_median": round(statistics.median(p for _, p in pairs), 3), "ratio_median": round(statistics.median(ratios), 3),
+                   "ratio_min": round(ratios[0], 3), "ratio_max": round(ratios[-1], 3)})
+
+
+def descendants(pid):
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                stat = pathlib.Path(f"/proc/{entry}/stat").read_text()
+            except OSError:
+                continue
+            parents[int(entry)] = int(stat.rsplit(")", 1)[1].split()[1])
+    found = {pid}
+    while True:
+        more = {child for child, parent in parents.items() if parent in found} - found
+        if not more:
+            return found
+        found |= more
+
+
+def pss_kb(pid):
+    try:
+        match = re.search(r"^Pss:\s+(\d+)", pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(match.group(1)) if match else 0
+
+
+SIZES = [4096, 16384, 65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
+BEST_MPI = ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm"]
+
+
+def all_reduce_gloo(b):
+    for size in SIZES:
+        b.compare(f"all_reduce {size} against gloo", lambda s=size: b.our_all_reduce(s), lambda s=size: b.gloo_all_reduce(s))
+
+
+def all_reduce_mpi(b):
+    for size in SIZES:
+        times = {"default": b.mpi_all_reduce(size), **{a: b.mpi_all_reduce(size, *BEST_MPI, a) for a in ("3", "4", "5")}}
+        best = min(times, key=times.get)  # recursive doubling, ring, segmented ring
+        b.line({"case": f"all_reduce {size} against MPI_Allreduce", "us_by_algorithm": times})
+        flags = [] if best == "default" else [*BEST_MPI, best]
+        b.compare(f"all_reduce {size} against MPI_Allreduce", lambda s=size: b.our_all_reduce(s),
+                  lambda s=size, f=flags: b.mpi_all_reduce(s, *f))
+
+
+def step(workload):
+    def case(b):
+        flags = b.best_ddp_flags(workload)
+        b.compare(f"step {workload}", lambda: b.our_step(workload)["ms"], lambda: b.ddp_step(workload, *flags))
+    return case
+
+
+def memory(b):
+    def ours():
+        where, command = b.trainer("mlp", "train.max_steps=12")
+        peak = b.peak_pss_mb(command)
+        b.run(["rm", "-r", where])
+        return peak
+    b.compare("memory mlp (MB, PSS of the node at its peak)", ours,
+              lambda: b.peak_pss_mb([*b.torchrun(2), b.peer("step.py"), "mlp", "--steps", "10", "--warmup", "2"], KEEP))
+
+
+def start_up(b):
+    def peer():
+        start = time.monotonic()
+        b.run([*b.torchrun(2), b.peer("step.py"), "mlp", "--steps", "1", "--warmup", "0"], KEEP)
+        return time.monotonic() - start
+    b.compare("start to first step mlp (s)", lambda: b.seconds_to_first_step("mlp"), peer)
+
+
+def in_cluster(hosts, rate, body):
+    def case(b):
+        b.run([b.o.cluster, "up", str(hosts), rate])
+        try:
+            body(b)
+        finally:
+            b.run([b.o.cluster, "down"])
+    return case
+
+
+def half_width(b):
+    for size in (1 << 20, 4 << 20):
+        b.compare(f"half-width sum of {size} over 100 Mbit/s (peer: our own fp32)",
+                  lambda s=size: b.our_all_reduce(s, "--wire", "fp16", hosts=2), lambda s=size: b.our_all_reduce(s, "--wire", "fp32", hosts=2))
+
+
+def host_all_reduce(b):
+    for size in (1 << 20, 4 << 20, 16 << 20):
+        b.compare(f"all_reduce {size} over 1 Gbit/s (peer: the same bytes in a plain two-way transfer)",
+                  lambda s=size: b.our_all_reduce(s, hosts=2), lambda s=size: b.our_all_reduce(s, "--transfer", hosts=2))
+
+
+def host_step(b):
+    """Compute alone: the same ranks, each on its own host, none talking to the other."""
+    def alone():
+        runs = [b.trainer("resnet18", "train.global_batch=32", ranks=1) for _ in range(2)]
+        processes = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL,
+                                      env={**os.environ, **MPI_ROOT, "OMP_NUM_THREADS": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"})
+                     for _, command in runs]
+        for process in processes:
+            process.wait()
+        times = [b.step_ms(where)["ms"] for where, _ in runs]
+        for where, _ in runs:
+            b.run(["rm", "-r", where])
+        return statistics.mean(times)
+    b.compare("step resnet18 on two hosts at 1 Gbit/s (peer: compute alone; 1 / ratio is the share over it)",
+              lambda: b.our_step("resnet18", hosts=2)["ms"], alone)
+
+
+def buckets(rate):
+    def body(b):
+        for workload in ("mlp", "resnet18"):
+            for size in ("0", "0.25", "1", "4", "16"):
+                results = [b.our_step(workload, f"parallel.bucket_mb={size}", "train.max_steps=20", hosts=2) for _ in range(3)]
+                b.line({"case": f"buckets {workload} at {rate}", "bucket_mb": size, "ms": [r["ms"] for r in results],
+                        "exposed_ms": [r["exposed_ms"] for r in results]})
+    return in_cluster(2, rate, body)
+
+
+CASES = {
+    "all_reduce_gloo": all_reduce_gloo,
+    "all_reduce_mpi": all_reduce_mpi,
+    "step_mlp": step("mlp"),
+    "step_gpt": step("gpt"),
+    "step_resnet18": step("resnet18"),
+    "memory": memory,
+    "start_up": start_up,
+    "hosts_all_reduce": in_cluster(2, "1gbit", host_all_reduce),
+    "hosts_step": in_cluster(2, "1gbit", host_step),
+    "hosts_half_width": in_cluster(2, "100mbit", half_width),
+    "buckets_1gbit": buckets("1gbit"),
+    "buckets_100mbit": buckets("100mbit"),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--list", action="store_true", help="print the cases and exit")
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--build", default=str(ROOT / "build/cpu-release"))
+    parser.add_argument("--python", default="python3", help="a Python with PyTorch, for the peers")
+    parser.add_argument("--peers", help="the folder of step.py, allreduce.py and allreduce_mpi.cpp")
+    parser.add_argument("--cluster", help="the script that makes hosts: `up N RATE`, `mpirun N COMMAND`, `down`")
+    parser.add_argument("--text", default=str(ROOT / "data/tinyshakespeare.txt"), help="what gpt learns")
+    options = parser.parse_args()
+    if options.list or not options.cases:
+        print("\n".join(CASES))
+        return
+    for case in options.cases:
+        if case not in CASES:
+            parser.error(f"no case '{case}'; --list prints them")
+    bench = Bench(options)
+    try:
+        for case in options.cases:
+            CASES[case](bench)
+    finally:
+        subprocess.run(["rm", "-rf", str(bench.work)], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""compare.py runs, pairs and sums up. The peer is a fake that prints a fixed time: no time is asserted."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+from trainer_runs import TrainerTest, main
+
+COMPARE = pathlib.Path(__file__).resolve().parent / "compare.py"
+
+
+class Compare(TrainerTest):
+    def compare(self, *arguments: str) -> list[dict]:
+        fake = pathlib.Path(self.root) / "fake-python"
+        fake.write_text('#!/bin/sh\necho \'{"us": 50.0, "step_ms": {"median": 100.0}}\'\n')
+        fake.chmod(0o755)
+        build = pathlib.Path(self.trainer).parent
+        command = [sys.executable, str(COMPARE), "--pairs", "2", "--build", str(build), "--python", str(fake),
+                   "--peers", str(self.root), *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=280)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def test_a_step_is_paired_with_the_best_of_the_peer(self) -> None:
+        lines = self.compare("step_mlp")
+        self.assertEqual(set(lines[0]["peer_ms_by_bucket_mb"]), {"1", "5", "25", "100"})
+        result = lines[-1]
+        self.assertEqual(result["pairs"], 2)
+        self.assertEqual(result["peer_median"], 100.0)
+        self.assertGreater(result["ours_median"], 0)
+        self.assertLessEqual(result["ratio_min"], result["ratio_max"])
+
+    def test_an_unknown_case_is_named(self) -> None:
+        result = subprocess.run([sys.executable, str(COMPARE), "nonsense"], capture_output=True, text=True)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("nonsense", result.stderr)
+
+
+if __name__ == "__main__":
+    main()
