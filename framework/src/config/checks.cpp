@@ -83,6 +83,9 @@ class Checker {
            std::to_string(train.micro_batch) +
                " is out of range; expected at most train.global_batch (" +
                std::to_string(train.global_batch) + ")");
+    demand(!train.update_in_backward || train.clip_norm == 0,
+           {"train.update_in_backward", "train.clip_norm"},
+           "knows no whole gradient to clip; expected train.clip_norm: 0");
     demand(train.patience == 0 || config_.data.validation_fraction > 0,
            {"train.patience", "data.validation_fraction"},
            "needs a validation split; expected data.validation_fraction > 0");

@@ -94,13 +94,14 @@ struct MetricConfig {
 };
 
 struct TrainConfig {
-  double epochs = 0;               // > 0 unless max_steps is set; a fraction stops inside an epoch
-  std::int64_t max_steps = 0;      // 0: no limit
-  std::int64_t global_batch = 0;   // required: samples an optimizer step, over all ranks
-  std::int64_t micro_batch = 0;    // samples a forward on one rank; 0: the rank's whole share
-  std::string precision = "fp32";  // fp32 | fp64
-  double clip_norm = 0;            // global gradient norm; 0: off
-  double eval_every_epochs = 1;    // 0: only at the end
+  double epochs = 0;                // > 0 unless max_steps is set; a fraction stops inside an epoch
+  std::int64_t max_steps = 0;       // 0: no limit
+  std::int64_t global_batch = 0;    // required: samples an optimizer step, over all ranks
+  std::int64_t micro_batch = 0;     // samples a forward on one rank; 0: the rank's whole share
+  std::string precision = "fp32";   // fp32 | fp64
+  double clip_norm = 0;             // global gradient norm; 0: off
+  bool update_in_backward = false;  // each bucket as soon as it is summed; clip_norm is 0
+  double eval_every_epochs = 1;     // 0: only at the end
   // Samples a forward in evaluation on one rank; 0: min(the rank's share of global_batch, 500)
   std::int64_t eval_batch = 0;
   // single | mirror | six (images: mirror and two one-pixel shifts, averaged outputs)

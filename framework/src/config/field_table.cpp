@@ -274,6 +274,12 @@ Section train_section() {
           field("precision", train, &TrainConfig::precision,
                 "Number format of parameters and arithmetic.",
                 {.choices = {"fp32", "fp64"}, .synonyms = {"dtype"}}),
+          field(
+              "update_in_backward", train, &TrainConfig::update_in_backward,
+              "Update each bucket of parameters as soon as its gradient is summed, while backward "
+              "still runs: faster where memory is the limit. Nothing can then be decided from the "
+              "whole gradient: it cannot be clipped, and a loss that is not finite is found after "
+              "the update."),
           field("clip_norm", train, &TrainConfig::clip_norm,
                 "Scale the gradient down to this global norm; 0 means off.",
                 {.min = 0,

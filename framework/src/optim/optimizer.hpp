@@ -35,7 +35,7 @@ class Optimizer {
   // Work of one update for a parameter of this shape, in arbitrary units: whole parameters are
   // dealt to ranks by it.
   virtual double cost(const std::vector<std::int64_t>& shape) const = 0;
-  // Changes parameter and slots; may use gradient as scratch. No autograd is recorded.
+  // Changes parameter and slots; the gradient stays. No autograd is recorded.
   virtual void step(Update& update) const = 0;
 };
 

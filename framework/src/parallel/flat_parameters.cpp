@@ -115,6 +115,14 @@ void FlatParameters::require_unwritten() const {
   }
 }
 
+void FlatParameters::expect_writes(std::size_t bucket) {
+  for (const PlanItem& item : plan_.buckets[bucket].items) {
+    const auto parameter = static_cast<std::size_t>(item.parameter);
+    parameters_[parameter].tensor.unsafeGetTensorImpl()->bump_version();
+    ++versions_[parameter];
+  }
+}
+
 at::Tensor FlatParameters::view(const at::Tensor& flat, std::int64_t flat_begin,
                                 const PlanItem& item) const {
   const at::Tensor& like = parameters_[static_cast<std::size_t>(item.parameter)].tensor;

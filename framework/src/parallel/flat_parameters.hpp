@@ -48,6 +48,9 @@ class FlatParameters {
   void begin_step();  // gradients become zero
   // ConfigError where the model has written a parameter since begin_step().
   void require_unwritten() const;
+  // From here on a parameter of this bucket may change under the step: a backward that still needs
+  // it fails in autograd instead of taking the new value.
+  void expect_writes(std::size_t bucket);
 
   // A parameter-shaped view of `flat`, whose element 0 is element `flat_begin` of the bucket that
   // holds `item`.

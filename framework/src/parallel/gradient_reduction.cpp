@@ -39,6 +39,8 @@ class WireReduction : public GradientReduction {
                                          flat_.plan().buckets[bucket].shard_offsets, wire);
   }
 
+  bool test(std::size_t bucket) override { return requests_[bucket].test(); }
+
   void finish_step() override {
     for (std::size_t b = 0; b < requests_.size(); ++b) {
       requests_[b].wait();

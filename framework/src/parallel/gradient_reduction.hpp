@@ -30,6 +30,9 @@ class GradientReduction {
   virtual void begin_step(std::int64_t step) = 0;  // 0-based
   // Collective, in the plan's order: starts the sum of a bucket whose gradients are complete.
   virtual void post(std::size_t bucket) = 0;
+  // Whether a posted bucket's sum is complete; moves it on where this thread can. False where it is
+  // only known after finish_step().
+  virtual bool test(std::size_t bucket) = 0;
   // Collective, after the last post(): waits. Then this rank's part of each bucket's gradients
   // holds the sum over ranks; the rest of the gradients is unspecified.
   virtual void finish_step() = 0;

@@ -2,6 +2,7 @@
 #include "parallel/gradient_sync.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -66,10 +67,12 @@ GradientSync::GradientSync(FlatParameters& flat, GradientReduction& reduction)
 
 GradientSync::~GradientSync() { *self_ = nullptr; }
 
-void GradientSync::begin_step(std::int64_t step) {
+void GradientSync::begin_step(std::int64_t step, std::function<void(std::size_t)> update) {
   flat_.begin_step();
   reduction_.begin_step(step);
   posted_ = 0;
+  updated_ = 0;
+  update_ = std::move(update);
   last_backward_ = false;
   timing_ = {};
   timing_.buckets.resize(flat_.plan().buckets.size());
@@ -100,12 +103,18 @@ void GradientSync::on_gradient(std::size_t parameter) {
 
 void GradientSync::post_ready_buckets() {
   while (posted_ < missing_.size() && missing_[posted_] == 0) post(posted_);
+  update_summed_buckets();
+}
+
+void GradientSync::update_summed_buckets() {
+  while (update_ && updated_ < posted_ && reduction_.test(updated_)) update_(updated_++);
 }
 
 void GradientSync::post(std::size_t bucket) {
   timing_.buckets[bucket].posted = Clock::now();
   timing_.buckets[bucket].size_bytes = flat_.gradients(bucket).nbytes();
   posted_ = bucket + 1;
+  if (update_) flat_.expect_writes(bucket);
   reduction_.post(bucket);
 }
 
@@ -117,7 +126,10 @@ void GradientSync::finish_step() {
     counted_ = true;
   }
   while (posted_ < missing_.size()) post(posted_);
+  update_summed_buckets();
   reduction_.finish_step();
+  while (update_ && updated_ < posted_) update_(updated_++);
+  update_ = nullptr;
   for (std::size_t b = 0; b < posted_; ++b)
     timing_.buckets[b].completed = reduction_.completed_at(b);
   last_backward_ = false;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -39,6 +40,15 @@ struct StepCommunication {
 // order. A gradient that arrives after its bucket was posted cannot be saved any more: that is an
 // error that names the parameter.
 
+// Note [Updates inside backward]
+// A bucket that all ranks have posted is needed by no backward any more: every use of its
+// parameters that takes a gradient has given it, and each gradient function has taken what it needs
+// by then. So its update may follow its sum at once, while the numbers are in the cache and other
+// ranks are still in backward. What this does not cover is a use that takes no gradient (a detached
+// weight) and comes later in backward. Each rank therefore marks a bucket's parameters as written
+// when it posts the bucket, before any rank can write them: such a use is then an error of autograd
+// ("modified by an inplace operation"), on every rank and in every run.
+
 // One step is begin_step(), then for each micro-batch forward and backward, the last of them after
 // expect_last_backward(), then finish_step(). Accumulation over the micro-batches before needs no
 // communication. Not thread-safe; hooks run in the thread that calls backward.
@@ -51,8 +61,10 @@ class GradientSync {
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  void begin_step(std::int64_t step);  // 0-based; gradients become zero
-  void expect_last_backward();         // from here on full buckets are posted
+  // step: 0-based. Gradients become zero. update: called in this thread for each bucket in the
+  // plan's order, as soon as its sum is complete, also while backward runs; empty: nobody is.
+  void begin_step(std::int64_t step, std::function<void(std::size_t bucket)> update = {});
+  void expect_last_backward();  // from here on full buckets are posted
   // Collective. Posts what is left and waits. Afterwards this rank's part of each bucket's
   // gradients holds the sum over ranks; the rest of the gradients is unspecified.
   void finish_step();
@@ -64,16 +76,18 @@ class GradientSync {
   void on_gradient(std::size_t parameter);
   void post_ready_buckets();
   void post(std::size_t bucket);
+  void update_summed_buckets();
 
   FlatParameters& flat_;
   GradientReduction& reduction_;
   std::vector<std::shared_ptr<void>> accumulators_;  // kept alive: autograd holds them weakly
   std::shared_ptr<GradientSync*> self_;              // what hooks hold; null once this is gone
   std::vector<std::size_t> bucket_of_;               // [parameter]
-  std::vector<int> expected_;         // [parameter] firings a backward, from the first step
-  std::vector<int> fired_;            // [parameter] in this backward
-  std::vector<std::size_t> missing_;  // [bucket] parameters that have not fired as expected
-  std::size_t posted_ = 0;            // buckets
+  std::vector<int> expected_;             // [parameter] firings a backward, from the first step
+  std::vector<int> fired_;                // [parameter] in this backward
+  std::vector<std::size_t> missing_;      // [bucket] parameters that have not fired as expected
+  std::size_t posted_ = 0, updated_ = 0;  // buckets
+  std::function<void(std::size_t)> update_;
   bool last_backward_ = false, counted_ = false;
   StepCommunication timing_;
 };

@@ -34,6 +34,7 @@ class PowerSgd : public GradientReduction {
 
   void begin_step(std::int64_t step) override;
   void post(std::size_t bucket) override;
+  bool test(std::size_t bucket) override { return !compresses_ && requests_[bucket].test(); }
   void finish_step() override;
   std::chrono::steady_clock::time_point completed_at(std::size_t bucket) const override {
     return completed_[bucket];

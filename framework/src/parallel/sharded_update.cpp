@@ -63,6 +63,7 @@ const Optimizer& ShardedUpdate::rule_of(const PlanItem& item) const {
 }
 
 void ShardedUpdate::add_segments(std::size_t b) {
+  segments_.emplace_back();
   const PlanBucket& bucket = flat_.plan().buckets[b];
   const std::int64_t begin = part_begin(b);
   const std::int64_t end = begin + part(flat_.values(b), b).numel();
@@ -87,7 +88,7 @@ void ShardedUpdate::add_segments(std::size_t b) {
       for (std::size_t s = 0; s < rule_of(bucket.items[i]).slots().size(); ++s) {
         segment.update.slots.push_back(piece(state_[b][s], begin));
       }
-      segments_.push_back(std::move(segment));
+      segments_[b].push_back(std::move(segment));
     }
     i = next;
   }
@@ -117,12 +118,20 @@ void ShardedUpdate::scale_gradients(double factor) {
 }
 
 void ShardedUpdate::step(std::span<const double> rates, std::int64_t step) {
+  for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) update(b, rates, step);
+  gather();
+}
+
+void ShardedUpdate::update(std::size_t bucket, std::span<const double> rates, std::int64_t step) {
   const at::NoGradGuard no_grad;
-  for (Segment& segment : segments_) {
+  for (Segment& segment : segments_[bucket]) {
     segment.update.lr = rates[static_cast<std::size_t>(segment.group)];
     segment.update.step = step;
     rules_[static_cast<std::size_t>(segment.group)]->step(segment.update);
   }
+}
+
+void ShardedUpdate::gather() {
   const auto updated = std::chrono::steady_clock::now();
   std::vector<Request> gathers;
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {

@@ -33,6 +33,10 @@ class ShardedUpdate {
   // Collective; no rank may be in forward or backward any more. Updates this rank's parts with
   // rates [group] and makes all parameters equal on all ranks. step: 1-based.
   void step(std::span<const double> rates, std::int64_t step);
+  // The two halves of step(): not collective, one bucket's update, each once a step (Note [Updates
+  // inside backward]); and, collective, what makes all parameters equal after the last of them.
+  void update(std::size_t bucket, std::span<const double> rates, std::int64_t step);
+  void gather();
 
   // How long the last step() waited for other ranks' parts, in milliseconds.
   double waited_ms() const { return waited_ms_; }
@@ -84,7 +88,7 @@ class ShardedUpdate {
   Sharding& sharding_;
   std::vector<std::unique_ptr<Optimizer>> rules_;  // [group]
   std::vector<std::vector<at::Tensor>> state_;  // [bucket][slot number], each as long as the part
-  std::vector<Segment> segments_;
+  std::vector<std::vector<Segment>> segments_;  // [bucket]
   double waited_ms_ = 0;
 };
 

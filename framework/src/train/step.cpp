@@ -7,9 +7,11 @@
 #include <sstream>
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 
 #include "comm/agree.hpp"
 #include "comm/shared_error.hpp"
+#include "trireme/error.hpp"
 #include "trireme/model.hpp"
 
 namespace trireme {
@@ -98,7 +100,12 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   context_->step = step;
   bad_samples_.clear();
 
-  sync_.begin_step(step);
+  const std::vector<double> rates = this->rates(step);
+  if (config_.train.update_in_backward) {
+    sync_.begin_step(step, [&](std::size_t bucket) { update_.update(bucket, rates, step + 1); });
+  } else {
+    sync_.begin_step(step);
+  }
   buffers_.begin_step();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
     accumulate(to_tensors(loader.next(), format_), terms, m + 1 == micro_batches.size(), share,
@@ -120,7 +127,11 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   if (config_.train.clip_norm > 0 && norm > config_.train.clip_norm) {
     update_.scale_gradients(config_.train.clip_norm / norm);
   }
-  update_.step(rates(step), step + 1);
+  if (config_.train.update_in_backward) {
+    update_.gather();
+  } else {
+    update_.step(rates, step + 1);
+  }
   const bool together =
       !average_ || (step + 1) % config_.parallel.sync_every == 0 || step + 1 == total_steps_;
   if (average_ && together) average_->average();
@@ -166,7 +177,20 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
   }
   // Of the mean over this node's samples where it trains for itself: nodes have equally many.
   const double nodes = average_ ? control_.placement().num_nodes : 1;
-  (loss * (nodes / (task_.mean_loss ? terms : 1))).backward();
+  backward(loss * (nodes / (task_.mean_loss ? terms : 1)));
+}
+
+void TrainingStep::backward(const at::Tensor& loss) const {
+  try {
+    loss.backward();
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    if (!config_.train.update_in_backward || text.find("inplace operation") == std::string::npos)
+      throw;
+    throw ConfigError(
+        "backward needs a parameter that train.update_in_backward has updated already: the model "
+        "uses it without a gradient, too (a detached weight); set train.update_in_backward: false");
+  }
 }
 
 TrainingStep::Sums TrainingStep::agree(Sums local) const {
@@ -201,9 +225,14 @@ void TrainingStep::report_not_finite(std::int64_t step, const Sums& local, const
   for (const std::string& line : control_.exchange(own.str())) {
     if (!line.empty()) text += line + ";";
   }
-  throw SharedError(ExitCode::kNumerics,
-                    text + " parameters are as after step " + std::to_string(step) +
-                        "; lower optimizer.lr, set train.clip_norm, or look at these samples");
+  throw SharedError(
+      ExitCode::kNumerics,
+      text +
+          (config_.train.update_in_backward
+               ? std::string(" the update has taken it in (train.update_in_backward): "
+                             "go on from a checkpoint")
+               : " parameters are as after step " + std::to_string(step)) +
+          "; lower optimizer.lr, set train.clip_norm, or look at these samples");
 }
 
 std::vector<double> TrainingStep::rates(std::int64_t step) const {

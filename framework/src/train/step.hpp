@@ -50,6 +50,7 @@ class TrainingStep {
     ExactSum squares = {};                  // of gradients
   };
   void accumulate(TensorBatch batch, double terms, bool last, double share, Sums& sums);
+  void backward(const at::Tensor& loss) const;
   Sums agree(Sums local) const;
   void report_not_finite(std::int64_t step, const Sums& local, const Sums& all) const;
   std::vector<double> rates(std::int64_t step) const;  // [group]

@@ -106,6 +106,7 @@ Config random_config(std::uint64_t seed) {
   config.schedule.duration = 0;
   config.train.micro_batch = 0;
   config.train.patience = 0;
+  config.train.update_in_backward = false;
   config.parallel.edge_bucket_mb = config.parallel.bucket_mb / 3;
   config.parallel.shard_over = "node";
   config.parallel.compression = "powersgd";

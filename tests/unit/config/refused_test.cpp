@@ -304,6 +304,18 @@ constexpr BadConfig kTogether[] = {
      {"parallel.bucket_mb=0.5", "parallel.edge_bucket_mb=1"},
      "command line: parallel.edge_bucket_mb: 1 is out of range; expected at most "
      "parallel.bucket_mb (0.5)"},
+    {"ClippingInBackward",
+     "",
+     "",
+     {"train.update_in_backward=true", "train.clip_norm=1"},
+     "command line: train.update_in_backward: knows no whole gradient to clip; expected "
+     "train.clip_norm: 0"},
+    {"AveragedSumsAtHalfWidth",
+     "",
+     "",
+     {"parallel.sync_every=4", "parallel.compression=fp16", "data.drop_last=true"},
+     "command line: parallel.sync_every: sums no gradients over nodes: more than 1 needs "
+     "parallel.compression: none and parallel.shard_over: node"},
     {"CompressionOfDoubles",
      "",
      "",
