@@ -110,8 +110,9 @@ struct TrainConfig {
 };
 
 struct ParallelConfig {
-  double bucket_mb = 25;      // size limit of a gradient bucket, 10^6 bytes; > 0
-  double edge_bucket_mb = 1;  // of the first and the last one to be reduced; > 0
+  double bucket_mb = 25;         // size limit of a gradient bucket, 10^6 bytes; > 0
+  double edge_bucket_mb = 1;     // of the first and the last one to be reduced; > 0
+  bool sync_batch_norm = false;  // BatchNorm's statistics are those of all ranks' samples
 };
 
 struct CheckpointConfig {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include <torch/nn/init.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
 #include "comm/agree.hpp"
@@ -187,6 +188,47 @@ void bind_dropout(Model& model, const ForwardContext& context) {
   for (const auto& module : model.modules()) {
     if (auto* dropout = dynamic_cast<Dropout*>(module.get())) dropout->bind(&context, layer++);
   }
+}
+
+void require_batch_norm(const Model& model) {
+  bool found = false;
+  for (const auto& layer : model.named_modules()) {
+    const torch::nn::Module* module = layer.value().get();
+    found = found || dynamic_cast<const BatchNorm*>(module) != nullptr;
+    if (dynamic_cast<const torch::nn::BatchNorm1dImpl*>(module) == nullptr &&
+        dynamic_cast<const torch::nn::BatchNorm2dImpl*>(module) == nullptr &&
+        dynamic_cast<const torch::nn::BatchNorm3dImpl*>(module) == nullptr) {
+      continue;
+    }
+    throw ConfigError("parallel.sync_batch_norm: layer '" + layer.key() +
+                      "' is torch's BatchNorm, which sees its own rank only; use "
+                      "trireme::BatchNorm in the model");
+  }
+  if (found) return;
+  throw ConfigError(
+      "parallel.sync_batch_norm: the model has no trireme::BatchNorm, so that this has no effect; "
+      "delete it");
+}
+
+void bind_batch_norm(Model& model, Communicator& ranks) {
+  for (const auto& layer : model.named_modules()) {
+    if (auto* norm = dynamic_cast<BatchNorm*>(layer.value().get())) norm->bind(ranks, layer.key());
+  }
+}
+
+std::vector<at::Tensor> buffers_to_average(const Replica& replica) {
+  std::set<const void*> equal;
+  for (const auto& module : replica.model->modules()) {
+    const auto* norm = dynamic_cast<const BatchNorm*>(module.get());
+    if (norm == nullptr || !norm->is_bound()) continue;
+    for (const at::Tensor& buffer : {norm->running_mean, norm->running_var})
+      equal.insert(buffer.unsafeGetTensorImpl());
+  }
+  std::vector<at::Tensor> buffers;
+  for (const NamedTensor& buffer : replica.buffers) {
+    if (!equal.contains(buffer.tensor.unsafeGetTensorImpl())) buffers.push_back(buffer.tensor);
+  }
+  return buffers;
 }
 
 }  // namespace trireme

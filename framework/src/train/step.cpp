@@ -35,12 +35,6 @@ BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config,
 // Without the sign of a NaN, which means nothing.
 std::string text_of(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
 
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& n : named) tensors.push_back(n.tensor);
-  return tensors;
-}
-
 }  // namespace
 
 TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& task,
@@ -56,7 +50,7 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
       context_(std::make_unique<ForwardContext>()),
       flat_(replica.trained, agreed_plan(replica, config.parallel, control), gradients),
       sync_(flat_, gradients),
-      buffers_(tensors_of(replica.buffers), gradients),
+      buffers_(buffers_to_average(replica), gradients),
       update_(flat_, replica.groups, replica.group_of, gradients),
       schedule_(config.schedule, 0, sampler.steps_per_epoch(), total_steps) {
   for (const ParameterGroup& group : replica.groups) {
