@@ -299,21 +299,21 @@ Section train_section() {
 
 Section parallel_section() {
   const auto parallel = &Config::parallel;
-  return {
-      .name = "parallel",
-      .help = "How ranks work together.",
-      .fields = {field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
-                       "Size limit of a gradient bucket, in 10^6 bytes.",
-                       {.min = 0, .max = 1e5, .above_min = true, .synonyms = {"bucket_cap_mb"}}),
-                 field("edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
-                       "The same of the first and the last bucket to be reduced.",
-                       {.min = 0, .max = 1e5, .above_min = true}),
-                 field("sync_batch_norm", parallel, &ParallelConfig::sync_batch_norm,
-                       "BatchNorm normalises by the statistics of all ranks' samples, as if one "
-                       "rank had a train.micro_batch as large as those of all ranks together; else "
-                       "each rank by its own. Matters where a rank has few samples a forward, say "
-                       "under 16. Costs two waits for the other ranks a layer and micro-batch, in "
-                       "forward and in backward.")}};
+  return {.name = "parallel",
+          .help = "How ranks work together.",
+          .fields = {
+              field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
+                    "Size limit of a gradient bucket, in 10^6 bytes.",
+                    {.min = 0, .max = 1e5, .above_min = true, .synonyms = {"bucket_cap_mb"}}),
+              field("edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
+                    "The same of the first and the last bucket to be reduced.",
+                    {.min = 0, .max = 1e5, .above_min = true}),
+              field("sync_batch_norm", parallel, &ParallelConfig::sync_batch_norm,
+                    "BatchNorm normalises by the statistics of all ranks' samples, as if one "
+                    "rank had a train.micro_batch as large as those of all ranks together; else "
+                    "each rank by its own. Matters where a rank has few samples a forward, say "
+                    "under 16. Costs each layer a wait for the other ranks in forward and one in "
+                    "backward, in every micro-batch.")}};
 }
 
 Section checkpoint_section() {

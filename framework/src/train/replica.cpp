@@ -55,6 +55,16 @@ std::shared_ptr<Model> build_seeded(const Config& config, const ModelEntry& entr
   return model;
 }
 
+// As Python's Module.to(dtype): whole numbers, such as num_batches_tracked, stay whole. The C++
+// module's converts them, too.
+void use_precision(Model& model, at::ScalarType type) {
+  for (const auto& tensors : {model.parameters(), model.buffers()}) {
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.is_floating_point()) tensor.set_data(tensor.data().to(type));
+    }
+  }
+}
+
 // As PyTorch's Module.to(memory_format=channels_last): four-dimensional parameters only.
 void use_channels_last(Model& model) {
   for (auto& parameter : model.parameters()) {
@@ -144,7 +154,7 @@ std::vector<PlanParameter> Replica::plan_parameters() const {
 Replica make_replica(const Config& config, const ModelEntry& entry, const DatasetSpec& data) {
   Replica replica;
   replica.model = build_seeded(config, entry, data);
-  replica.model->to(precision_of(config.train.precision));
+  use_precision(*replica.model, precision_of(config.train.precision));
   if (config.model.channels_last) use_channels_last(*replica.model);
   sort_parameters(replica, config.optimizer);
   if (replica.trained.empty()) {
