@@ -5,7 +5,6 @@
 // whiten.{weight,bias}, groups.N.{conv1,conv2}.weight, groups.N.{norm1,norm2}.{weight,bias},
 // head.weight; whiten.weight and the norms' weights take no gradient.
 #include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -29,8 +28,9 @@ nn::Conv2d conv3x3(std::int64_t in, std::int64_t out) {
   return layer;
 }
 
-nn::BatchNorm2d fixed_scale_norm(std::int64_t channels) {
-  nn::BatchNorm2d norm(nn::BatchNorm2dOptions(channels).eps(1e-12).momentum(0.4));
+std::shared_ptr<BatchNorm> fixed_scale_norm(std::int64_t channels) {
+  auto norm =
+      std::make_shared<BatchNorm>(channels, BatchNormOptions{.eps = 1e-12, .momentum = 0.4});
   norm->weight.requires_grad_(false);
   return norm;
 }
@@ -51,9 +51,9 @@ class Group final : public nn::Module {
 
  private:
   nn::Conv2d conv1_;
-  nn::BatchNorm2d norm1_;
+  std::shared_ptr<BatchNorm> norm1_;
   nn::Conv2d conv2_;
-  nn::BatchNorm2d norm2_;
+  std::shared_ptr<BatchNorm> norm2_;
 };
 
 // Sum over all kKernel x kKernel patches p of p p', in double; also counts them.

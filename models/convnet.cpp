@@ -2,7 +2,6 @@
 // A small convolutional network for small images: three times 3x3 convolution, BatchNorm, max-pool
 // 2, ReLU, with widths w, 2w, 4w, then dropout and a linear layer. Parameters: convs.N.weight,
 // norms.N.{weight,bias}, head.{weight,bias}.
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -23,7 +22,7 @@ class ConvNet final : public Model {
     std::int64_t in = image_channels(data, "convnet", /*smallest=*/8);
     for (const std::int64_t out : {width, 2 * width, 4 * width}) {
       convs_->push_back(nn::Conv2d(nn::Conv2dOptions(in, out, 3).padding(1).bias(false)));
-      norms_->push_back(nn::BatchNorm2d(out));
+      norms_->push_back(std::make_shared<BatchNorm>(out));
       in = out;
     }
     const std::int64_t pixels = (data.input_shape[1] / 8) * (data.input_shape[2] / 8);
@@ -34,7 +33,7 @@ class ConvNet final : public Model {
     torch::Tensor x = input;
     for (std::size_t i = 0; i < convs_->size(); ++i) {
       x = convs_[i]->as<nn::Conv2dImpl>()->forward(x);
-      x = norms_[i]->as<nn::BatchNorm2dImpl>()->forward(x);
+      x = norms_[i]->as<BatchNorm>()->forward(x);
       // Pooling before the ReLU gives the same and costs a quarter.
       x = torch::max_pool2d(x, 2).relu();
     }

@@ -3,7 +3,6 @@
 // resnet18, resnet34 and resnet50 (its "v1.5": in a bottleneck the 3x3 convolution has the stride),
 // so that weights can be exchanged.
 #include <torch/nn/init.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -45,7 +44,7 @@ class Block final : public nn::Module {
     }
     if (s.stride != 1 || s.in != s.out) {
       shortcut_conv_ = conv(s.in, s.out, 1, s.stride);
-      shortcut_norm_ = nn::BatchNorm2d(s.out);
+      shortcut_norm_ = std::make_shared<BatchNorm>(s.out);
       register_module("downsample", nn::ModuleList(shortcut_conv_, shortcut_norm_));
     }
   }
@@ -65,13 +64,13 @@ class Block final : public nn::Module {
   void add(const nn::Conv2d& layer, std::int64_t channels) {
     const std::string number = std::to_string(convs_.size() + 1);
     convs_.push_back(register_module("conv" + number, layer));
-    norms_.push_back(register_module("bn" + number, nn::BatchNorm2d(channels)));
+    norms_.push_back(register_module("bn" + number, std::make_shared<BatchNorm>(channels)));
   }
 
   std::vector<nn::Conv2d> convs_;
-  std::vector<nn::BatchNorm2d> norms_;
+  std::vector<std::shared_ptr<BatchNorm>> norms_;
   nn::Conv2d shortcut_conv_{nullptr};
-  nn::BatchNorm2d shortcut_norm_{nullptr};
+  std::shared_ptr<BatchNorm> shortcut_norm_;
 };
 
 struct ResNetShape {
@@ -88,7 +87,7 @@ class ResNet final : public Model {
     std::int64_t channels = 64;
     conv1_ =
         register_module("conv1", cifar_stem ? conv(in, channels, 3, 1) : conv(in, channels, 7, 2));
-    bn1_ = register_module("bn1", nn::BatchNorm2d(channels));
+    bn1_ = register_module("bn1", std::make_shared<BatchNorm>(channels));
     for (std::size_t stage = 0; stage < shape.blocks.size(); ++stage) {
       nn::ModuleList blocks;
       const std::int64_t width = std::int64_t{64} << stage;
@@ -119,7 +118,7 @@ class ResNet final : public Model {
  private:
   bool cifar_stem_;
   nn::Conv2d conv1_{nullptr};
-  nn::BatchNorm2d bn1_{nullptr};
+  std::shared_ptr<BatchNorm> bn1_;
   std::vector<nn::ModuleList> stages_;
   nn::Linear fc_{nullptr};
 };

@@ -54,24 +54,32 @@ TrainingRun train(const Config& config, const TrainingSetup& setup, const Regist
   TrainingRun run;
   const auto body = [&](Communicator& world) {
     at::set_num_threads(1);
-    const bool first = world.rank() == 0;
-    Recorder recorder(run);
-    Session session(config, registry, world);
-    Trainer& trainer =
-        session.make_trainer({.observer = first ? &recorder : nullptr,
-                              .checkpoints = setup.checkpoints,
-                              .stop_requested = [&] {
-                                return setup.stop_requested && setup.stop_requested(world.rank());
-                              }});
-    if (!setup.restore.empty()) trainer.restore(setup.restore);
-    if (setup.before_run) setup.before_run(session, world);
-    trainer.run();
-    if (!first) return;
-    run.parameters = copies(session.replica().trained);
-    run.buffers = copies(session.replica().buffers);
-    run.state = trainer.state();
+    TrainingRun own = train_together(world, config, setup, registry);
+    if (world.rank() == 0) run = std::move(own);
   };
   run_as_threads(setup.ranks, body, {.ranks_per_node = setup.ranks_per_node});
+  return run;
+}
+
+TrainingRun train_together(Communicator& world, const Config& config, const TrainingSetup& setup,
+                           const Registry& registry) {
+  TrainingRun run;
+  const bool first = world.rank() == 0;
+  Recorder recorder(run);
+  Session session(config, registry, world);
+  Trainer& trainer =
+      session.make_trainer({.observer = first ? &recorder : nullptr,
+                            .checkpoints = setup.checkpoints,
+                            .stop_requested = [&] {
+                              return setup.stop_requested && setup.stop_requested(world.rank());
+                            }});
+  if (!setup.restore.empty()) trainer.restore(setup.restore);
+  if (setup.before_run) setup.before_run(session, world);
+  trainer.run();
+  if (!first) return run;
+  run.parameters = copies(session.replica().trained);
+  run.buffers = copies(session.replica().buffers);
+  run.state = trainer.state();
   return run;
 }
 

@@ -40,6 +40,11 @@ struct TrainingSetup {
 TrainingRun train(const Config& config, const TrainingSetup& setup = {},
                   const Registry& registry = all_parts());
 
+// Collective: the same on the ranks of `world`, whatever they are; setup.ranks is not used. What is
+// returned is empty on ranks other than 0.
+TrainingRun train_together(Communicator& world, const Config& config,
+                           const TrainingSetup& setup = {}, const Registry& registry = all_parts());
+
 // Largest absolute difference of two sequences of equal length.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 

@@ -65,14 +65,18 @@ Session::Session(Config config, const Registry& registry, Communicator& world,
       world_(world),
       control_(world.split(0, world.rank())),
       node_(world.split_by_node()),
+      statistics_(config_.parallel.sync_batch_norm && world.size() > 1
+                      ? world.split(0, world.rank())
+                      : nullptr),
       task_(make_task(registry, config_)) {
-  for (Communicator* communicator : {&world_, control_.get(), node_.get()}) {
-    communicator->set_timeout(milliseconds(config_.run.timeout));
+  for (Communicator* communicator : {&world_, control_.get(), node_.get(), statistics_.get()}) {
+    if (communicator != nullptr) communicator->set_timeout(milliseconds(config_.run.timeout));
   }
   collectively(*control_, [&] { open_data(registry, warn); });
   collectively(*control_, [&] { require_equal(*control_, "the data", describe(data_)); });
   collectively(*control_, [&] {
     replica_ = make_replica(config_, model_entry(registry, config_.model.name), format_.spec);
+    if (config_.parallel.sync_batch_norm) require_batch_norm(*replica_.model);
   });
 }
 
@@ -123,6 +127,7 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
   require_fit();
   collectively(*control_, [&] { start_equal(replica_, *data_.train, format_, *control_); });
   choose_bucket_size();
+  if (statistics_ != nullptr) bind_batch_norm(*replica_.model, *statistics_);
   collectively(*control_, [&] {
     trainer_ = std::make_unique<Trainer>(
         TrainerParts{.config = config_,

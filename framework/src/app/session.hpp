@@ -56,6 +56,7 @@ class Session {
   Config config_;
   Communicator& world_;
   std::unique_ptr<Communicator> control_, node_;
+  std::unique_ptr<Communicator> statistics_;  // of BatchNorms over ranks; null: each sees its own
   Task task_;
   InputFormat format_;
   TrainerData data_;

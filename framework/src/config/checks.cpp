@@ -126,6 +126,9 @@ class Checker {
            {"parallel.sync_every", "parallel.compression", "parallel.shard_over"},
            "sums no gradients over nodes: more than 1 needs parallel.compression: none and "
            "parallel.shard_over: node");
+    demand(parallel.sync_every == 1 || !parallel.sync_batch_norm,
+           {"parallel.sync_batch_norm", "parallel.sync_every"},
+           "shares statistics of nodes that train for themselves; expected parallel.sync_every: 1");
     demand(parallel.sync_every == 1 || config_.data.drop_last,
            {"parallel.sync_every", "data.drop_last"},
            "more than 1 needs batches of equal size; expected data.drop_last: true");

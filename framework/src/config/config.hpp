@@ -121,6 +121,7 @@ struct ParallelConfig {
   std::int64_t powersgd_rank = 4;    // powersgd; [1, 128]
   std::int64_t sync_every = 1;       // steps between averages of the nodes; 1: gradients are summed
   std::int64_t powersgd_start = 100;  // powersgd: the first step, from 0, that is compressed; >= 0
+  bool sync_batch_norm = false;       // BatchNorm's statistics are those of all ranks' samples
 };
 
 struct CheckpointConfig {

@@ -307,7 +307,7 @@ Section parallel_section() {
   const auto parallel = &Config::parallel;
   return {
       .name = "parallel",
-      .help = "How gradients travel between ranks.",
+      .help = "How ranks work together.",
       .fields = {
           field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
                 "Size limit of a gradient bucket, in 10^6 bytes; 0: chosen at the start of a run "
@@ -341,7 +341,13 @@ Section parallel_section() {
           field("powersgd_rank", parallel, &ParallelConfig::powersgd_rank,
                 "With powersgd: columns of the thin matrices.", {.min = 1, .max = 128}),
           field("powersgd_start", parallel, &ParallelConfig::powersgd_start,
-                "With powersgd: the first step, counted from 0, that is compressed.", {.min = 0})}};
+                "With powersgd: the first step, counted from 0, that is compressed.", {.min = 0}),
+          field("sync_batch_norm", parallel, &ParallelConfig::sync_batch_norm,
+                "BatchNorm normalises by the statistics of all ranks' samples, as if one "
+                "rank had a train.micro_batch as large as those of all ranks together; else "
+                "each rank by its own. Matters where a rank has few samples a forward, say "
+                "under 16. Costs each layer a wait for the other ranks in forward and one in "
+                "backward, in every micro-batch.")}};
 }
 
 Section checkpoint_section() {

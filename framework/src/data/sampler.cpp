@@ -63,22 +63,37 @@ std::int64_t Sampler::global_samples(std::int64_t step) const {
 }
 
 std::vector<std::vector<std::int64_t>> Sampler::micro_batches(std::int64_t step) const {
-  const std::int64_t rows = global_samples(step);
   const std::int64_t first = step % steps_per_epoch() * options_.global_batch;
-  const std::int64_t begin = first + options_.rank * rows / options_.world_size;
-  const std::int64_t end = first + (options_.rank + 1) * rows / options_.world_size;
-  const std::int64_t stride = options_.micro_batch > 0 ? options_.micro_batch : rows;
+  const std::int64_t last = first + global_samples(step);
+  // This rank's part of rows [begin, end).
+  const auto part = [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t rows = end - begin;
+    return std::pair{begin + options_.rank * rows / options_.world_size,
+                     begin + (options_.rank + 1) * rows / options_.world_size};
+  };
+  const std::int64_t stride = options_.micro_batch > 0 ? options_.micro_batch : last - first;
   if (options_.shuffle) shuffle_for(step / steps_per_epoch());
   std::vector<std::vector<std::int64_t>> batches;
-  for (std::int64_t at = begin; at < end; at += stride) {
-    auto& batch = batches.emplace_back(static_cast<std::size_t>(std::min(stride, end - at)));
-    if (options_.shuffle) {
-      std::copy_n(order_.begin() + at, batch.size(), batch.begin());
-    } else {
-      std::iota(batch.begin(), batch.end(), at);
+  if (options_.joint_micro_batches) {
+    const std::int64_t joint = stride * options_.world_size;
+    for (std::int64_t at = first; at < last; at += joint) {
+      const auto [begin, end] = part(at, std::min(at + joint, last));
+      batches.push_back(ids(begin, end));
+    }
+  } else {
+    const auto [begin, end] = part(first, last);
+    for (std::int64_t at = begin; at < end; at += stride) {
+      batches.push_back(ids(at, std::min(at + stride, end)));
     }
   }
   return batches;
+}
+
+std::vector<std::int64_t> Sampler::ids(std::int64_t begin, std::int64_t end) const {
+  if (options_.shuffle) return {order_.begin() + begin, order_.begin() + end};
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(end - begin));
+  std::iota(rows.begin(), rows.end(), begin);
+  return rows;
 }
 
 void Sampler::shuffle_for(std::int64_t epoch) const {

@@ -13,7 +13,11 @@ namespace trireme {
 struct SamplerOptions {
   std::int64_t num_samples = 0;   // 1 .. 2^32
   std::int64_t global_batch = 0;  // >= 1
-  std::int64_t micro_batch = 0;   // 0: the rank's whole share
+  std::int64_t micro_batch = 0;   // of one rank; 0: its whole share
+  // Ranks share out each micro-batch of world_size * micro_batch samples, instead of the global
+  // batch: micro-batch m of all ranks together is that of one rank with world_size times the
+  // micro_batch. All ranks then have equally many; the last one of a step may be empty on some.
+  bool joint_micro_batches = false;
   std::uint64_t seed = 0;
   bool shuffle = true;  // a new order each epoch; else data-set order
   bool drop_last = false;
@@ -29,13 +33,14 @@ class Sampler {
   std::int64_t steps_per_epoch() const;
   // Samples of the global batch of step `step` (0-based over the whole run), over all ranks.
   std::int64_t global_samples(std::int64_t step) const;
-  // This rank's sample ids at that step, micro-batch by micro-batch; may be empty when there are
+  // This rank's sample ids at that step, micro-batch by micro-batch; may be none when there are
   // fewer samples than ranks. Rank r takes rows [r * n / world, (r + 1) * n / world) of the n rows
-  // of the global batch.
+  // of the global batch, or of each joint micro-batch.
   std::vector<std::vector<std::int64_t>> micro_batches(std::int64_t step) const;
 
  private:
   void shuffle_for(std::int64_t epoch) const;
+  std::vector<std::int64_t> ids(std::int64_t begin, std::int64_t end) const;  // [row - begin]
 
   SamplerOptions options_;
   mutable std::int64_t order_epoch_ = -1;

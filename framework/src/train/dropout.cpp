@@ -39,7 +39,7 @@ Dropout::Dropout(double probability) : probability_(probability) {
 }
 
 torch::Tensor Dropout::forward(const torch::Tensor& input) {
-  if (!is_training() || probability_ == 0) return input;
+  if (!is_training() || probability_ == 0 || input.numel() == 0) return input;
   TRIREME_ASSERT(context_ != nullptr, "Dropout was not bound to the trainer's ForwardContext");
   const std::size_t samples = context_->sample_ids.size();
   const std::size_t elements = static_cast<std::size_t>(input.numel());

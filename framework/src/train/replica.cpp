@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include <torch/nn/init.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
 #include "comm/agree.hpp"
@@ -52,6 +53,16 @@ std::shared_ptr<Model> build_seeded(const Config& config, const ModelEntry& entr
   TRIREME_ASSERT(model != nullptr, "model '" + entry.name + "' made nothing");
   initialise(*model, config.model);
   return model;
+}
+
+// As Python's Module.to(dtype): whole numbers, such as num_batches_tracked, stay whole. The C++
+// module's converts them, too.
+void use_precision(Model& model, at::ScalarType type) {
+  for (const auto& tensors : {model.parameters(), model.buffers()}) {
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.is_floating_point()) tensor.set_data(tensor.data().to(type));
+    }
+  }
 }
 
 // As PyTorch's Module.to(memory_format=channels_last): four-dimensional parameters only.
@@ -143,7 +154,7 @@ std::vector<PlanParameter> Replica::plan_parameters() const {
 Replica make_replica(const Config& config, const ModelEntry& entry, const DatasetSpec& data) {
   Replica replica;
   replica.model = build_seeded(config, entry, data);
-  replica.model->to(precision_of(config.train.precision));
+  use_precision(*replica.model, precision_of(config.train.precision));
   if (config.model.channels_last) use_channels_last(*replica.model);
   sort_parameters(replica, config.optimizer);
   if (replica.trained.empty()) {
@@ -187,6 +198,47 @@ void bind_dropout(Model& model, const ForwardContext& context) {
   for (const auto& module : model.modules()) {
     if (auto* dropout = dynamic_cast<Dropout*>(module.get())) dropout->bind(&context, layer++);
   }
+}
+
+void require_batch_norm(const Model& model) {
+  bool found = false;
+  for (const auto& layer : model.named_modules()) {
+    const torch::nn::Module* module = layer.value().get();
+    found = found || dynamic_cast<const BatchNorm*>(module) != nullptr;
+    if (dynamic_cast<const torch::nn::BatchNorm1dImpl*>(module) == nullptr &&
+        dynamic_cast<const torch::nn::BatchNorm2dImpl*>(module) == nullptr &&
+        dynamic_cast<const torch::nn::BatchNorm3dImpl*>(module) == nullptr) {
+      continue;
+    }
+    throw ConfigError("parallel.sync_batch_norm: layer '" + layer.key() +
+                      "' is torch's BatchNorm, which sees its own rank only; use "
+                      "trireme::BatchNorm in the model");
+  }
+  if (found) return;
+  throw ConfigError(
+      "parallel.sync_batch_norm: the model has no trireme::BatchNorm, so that this has no effect; "
+      "delete it");
+}
+
+void bind_batch_norm(Model& model, Communicator& ranks) {
+  for (const auto& layer : model.named_modules()) {
+    if (auto* norm = dynamic_cast<BatchNorm*>(layer.value().get())) norm->bind(ranks, layer.key());
+  }
+}
+
+std::vector<at::Tensor> buffers_to_average(const Replica& replica) {
+  std::set<const void*> equal;
+  for (const auto& module : replica.model->modules()) {
+    const auto* norm = dynamic_cast<const BatchNorm*>(module.get());
+    if (norm == nullptr || !norm->is_bound()) continue;
+    for (const at::Tensor& buffer : {norm->running_mean, norm->running_var})
+      equal.insert(buffer.unsafeGetTensorImpl());
+  }
+  std::vector<at::Tensor> buffers;
+  for (const NamedTensor& buffer : replica.buffers) {
+    if (!equal.contains(buffer.tensor.unsafeGetTensorImpl())) buffers.push_back(buffer.tensor);
+  }
+  return buffers;
 }
 
 }  // namespace trireme

@@ -50,4 +50,12 @@ void try_forward(Replica& replica, const Task& task, const InputFormat& format,
 // Connects every Dropout of the model with the context.
 void bind_dropout(Model& model, const ForwardContext& context);
 
+// ConfigError where parallel.sync_batch_norm would have no effect, or not on every layer: no
+// BatchNorm, or one of torch's.
+void require_batch_norm(const Model& model);
+// Binds every BatchNorm of the model to these ranks.
+void bind_batch_norm(Model& model, Communicator& ranks);
+// The buffers that ranks change differently: all but those of bound BatchNorms.
+std::vector<at::Tensor> buffers_to_average(const Replica& replica);
+
 }  // namespace trireme

@@ -47,12 +47,6 @@ BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config, int
 // Without the sign of a NaN, which means nothing.
 std::string text_of(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
 
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& n : named) tensors.push_back(n.tensor);
-  return tensors;
-}
-
 }  // namespace
 
 TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& task,
@@ -71,7 +65,7 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
             gradients),
       reduction_(make_reduction(config.parallel, flat_, sharding_)),
       sync_(flat_, *reduction_),
-      buffers_(tensors_of(replica.buffers), gradients),
+      buffers_(buffers_to_average(replica), gradients),
       update_(flat_, replica.groups, replica.group_of, sharding_),
       total_steps_(total_steps),
       schedule_(config.schedule, 0, sampler.steps_per_epoch(), total_steps) {

@@ -60,6 +60,33 @@ TEST(Sampler, GivesEachSampleOnceAnEpochInTheSameOrderForAnyWorldSize) {
   }
 }
 
+// Micro-batch m of all ranks, one rank's rows after the other's.
+TEST(Sampler, JointMicroBatchesOfAllRanksAreThoseOfOneRank) {
+  for (const std::int64_t micro : {0, 1, 2, 5}) {
+    for (int world = 1; world <= 5; ++world) {
+      SamplerOptions alone{
+          .num_samples = 29, .global_batch = 13, .micro_batch = micro * world, .seed = 5};
+      SamplerOptions ranks = alone;
+      ranks.micro_batch = micro;
+      ranks.joint_micro_batches = true;
+      ranks.world_size = world;
+      for (std::int64_t step = 0; step < 4; ++step) {  // 13, 13, 3 and the next epoch
+        const std::vector<Ids> expected = Sampler(alone).micro_batches(step);
+        std::vector<Ids> together(expected.size());
+        for (ranks.rank = 0; ranks.rank < world; ++ranks.rank) {
+          const std::vector<Ids> own = Sampler(ranks).micro_batches(step);
+          ASSERT_EQ(own.size(), expected.size()) << "equally many on every rank";
+          for (std::size_t m = 0; m < own.size(); ++m) {
+            together[m].insert(together[m].end(), own[m].begin(), own[m].end());
+            EXPECT_LE(own[m].size(), expected[m].size() / static_cast<std::size_t>(world) + 1);
+          }
+        }
+        EXPECT_EQ(together, expected) << micro << ' ' << world << ' ' << step;
+      }
+    }
+  }
+}
+
 TEST(Sampler, SharesOutAGlobalBatchAsEvenlyAsItGoes) {
   for (int world = 1; world <= 7; ++world) {
     for (int rank = 0; rank < world; ++rank) {

@@ -70,6 +70,10 @@ TEST(Replica, HasThePrecisionAndMemoryFormatOfTheConfiguration) {
     }
   }
   EXPECT_GT(convolutions, 0);
+  for (const NamedTensor& b : replica_of(config).buffers) {
+    const bool whole = b.name.ends_with("num_batches_tracked");
+    EXPECT_EQ(b.tensor.scalar_type(), whole ? at::kLong : at::kDouble) << b.name;
+  }
 }
 
 TEST(Replica, LeavesFrozenParametersOut) {
