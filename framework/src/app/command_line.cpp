@@ -16,12 +16,12 @@ struct CommandSpec {
   Command command;
   const char* name;
   const char* help;
-  const char* target;  // what its argument is; null: it has none
+  const char* target;  // what its argument is, "[CONFIG]" may be left out; null: it has none
   const char* target_help;
   const char* examples;
 };
 
-constexpr std::array<CommandSpec, 6> kCommands{{
+constexpr std::array<CommandSpec, 8> kCommands{{
     {Command::kTrain, "train", "Train a model; `trainer CONFIG` is short for it", "CONFIG",
      "configuration file (YAML)",
      "  mpirun -np 2 trainer configs/fashion_mnist.yaml\n"
@@ -38,6 +38,15 @@ constexpr std::array<CommandSpec, 6> kCommands{{
      "runs/cifar/checkpoints/step-00000200\n"},
     {Command::kValidate, "validate", "Check a configuration without training", "CONFIG",
      "configuration file (YAML)", "  trainer validate configs/cifar.yaml optimizer.lr=0.1\n"},
+    {Command::kBenchComm, "bench comm", "Measure all-reduce between the ranks, by size", "[CONFIG]",
+     "configuration (YAML) whose network settings to use",
+     "  mpirun -np 2 trainer bench comm\n"
+     "  mpirun -np 2 trainer bench comm --sizes 4KiB,1MiB --json\n"
+     "  mpirun -np 8 trainer bench comm --network configs/network/tcp.yaml\n"},
+    {Command::kDoctor, "doctor", "Check what a training needs, with a hint for what is wrong",
+     "[CONFIG]", "configuration (YAML) to check for",
+     "  mpirun -np 2 trainer doctor\n"
+     "  mpirun -np 8 trainer doctor configs/cifar.yaml --json\n"},
     {Command::kSchema, "schema", "Print the JSON Schema of configuration files", nullptr, nullptr,
      "  trainer schema > trireme.schema.json\n"},
     {Command::kReference, "reference", "Print the reference of all configuration keys (Markdown)",
@@ -49,8 +58,10 @@ std::vector<std::string> with_command(int argc, const char* const* argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.empty()) return arguments;
   const std::string& first = arguments.front();
-  const bool named = std::any_of(kCommands.begin(), kCommands.end(),
-                                 [&](const CommandSpec& spec) { return first == spec.name; });
+  const bool named = std::any_of(kCommands.begin(), kCommands.end(), [&](const CommandSpec& spec) {
+    const std::string_view name = spec.name;
+    return first == name.substr(0, name.find(' '));
+  });
   const bool global = first == "--help" || first == "-h" || first == "--version";
   if (!named && !global) arguments.insert(arguments.begin(), "train");
   return arguments;
@@ -63,19 +74,70 @@ std::string check_override(const std::string& text) {
   return "'" + text + "' is no override; expected key=value, as in optimizer.lr=0.1";
 }
 
+// "bench comm": a command of a command.
+CLI::App* add_subcommand(CLI::App& app, const CommandSpec& spec) {
+  const std::string name = spec.name;
+  const std::size_t space = name.find(' ');
+  if (space == std::string::npos) return app.add_subcommand(name, spec.help);
+  CLI::App* group = app.add_subcommand(name.substr(0, space), spec.help);
+  group->require_subcommand(1);
+  return group->add_subcommand(name.substr(space + 1), spec.help);
+}
+
+void add_target(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
+  const auto set = CLI::Validator(check_override, "");
+  const std::string overrides_help =
+      "replaces a value of the configuration, as in optimizer.lr=0.1; YAML";
+  if (*spec.target == '[') {
+    // Without a configuration the first word is an override, too.
+    sub.add_option_function<std::vector<std::string>>(
+           "CONFIG_KEY=VALUE",
+           [&line](std::vector<std::string> words) {
+             if (words.front().find('=') == std::string::npos) {
+               line.target = words.front();
+               words.erase(words.begin());
+             }
+             for (const std::string& word : words) {
+               const std::string problem = check_override(word);
+               if (!problem.empty()) throw CLI::ValidationError(problem);
+             }
+             line.overrides.insert(line.overrides.end(), words.begin(), words.end());
+           },
+           std::string(spec.target_help) + ", and what " + overrides_help)
+        ->option_text("[CONFIG] [KEY=VALUE] ...");
+  } else {
+    sub.add_option(spec.target, line.target, spec.target_help)->required();
+    sub.add_option("KEY=VALUE", line.overrides, overrides_help)->type_name("")->check(set);
+  }
+  sub.add_option("--set", line.overrides, "the same, where a value would look like an option")
+      ->type_name("KEY=VALUE")
+      ->check(set);
+  sub.add_option("--network", line.network,
+                 "file of network settings (configs/network/) that replace the configuration's")
+      ->type_name("FILE");
+}
+
+void add_measuring_options(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
+  sub.add_flag("--json", line.json, "one JSON object a line");
+  if (spec.command != Command::kBenchComm) return;
+  sub.add_flag("--messages", line.messages, "without the memory that the ranks of a node share");
+  sub.add_option("--sizes", line.sizes, "bytes to sum, as in 4,1KiB,64MiB")
+      ->type_name("SIZE,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::uint64_t{4}, std::uint64_t{1} << 32));
+}
+
 void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
-  CLI::App* sub = app.add_subcommand(spec.name, spec.help);
+  CLI::App* sub = add_subcommand(app, spec);
   sub->footer(std::string("Examples:\n") + spec.examples);
   sub->callback([&line, &spec] { line.command = spec.command; });
   if (spec.target == nullptr) return;
-  sub->add_option(spec.target, line.target, spec.target_help)->required();
-  sub->add_option("KEY=VALUE", line.overrides,
-                  "replaces a value of the configuration, as in optimizer.lr=0.1; YAML")
-      ->type_name("")
-      ->check(CLI::Validator(check_override, ""));
-  sub->add_option("--set", line.overrides, "the same, where a value would look like an option")
-      ->type_name("KEY=VALUE")
-      ->check(CLI::Validator(check_override, ""));
+  add_target(*sub, spec, line);
+  if (spec.command == Command::kBenchComm || spec.command == Command::kDoctor) {
+    add_measuring_options(*sub, spec, line);
+  }
   const bool trains = spec.command == Command::kTrain || spec.command == Command::kResume;
   if (spec.command == Command::kTrain || spec.command == Command::kValidate) {
     sub->add_flag("--print-config", line.print_config,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,18 +10,22 @@
 
 namespace trireme {
 
-enum class Command { kTrain, kResume, kEval, kValidate, kSchema, kReference };
+enum class Command { kTrain, kResume, kEval, kValidate, kBenchComm, kDoctor, kSchema, kReference };
 
 struct CommandLine {
   std::string program;  // as it was called
   Command command = Command::kTrain;
-  std::string target;                  // the configuration, run directory or checkpoint
+  std::string target;  // the configuration, run directory or checkpoint; bench, doctor: or ""
   std::vector<std::string> overrides;  // "key=value"
   bool print_config = false;
   bool dry_run = false;
   bool resume_auto = false;    // train: go on where the run directory has a checkpoint
   bool allow_changes = false;  // resume: accept changes that would otherwise be refused
   std::string split = "test";  // eval
+  std::string network;         // file of network settings that replace the configuration's; or ""
+  bool messages = false;       // bench comm: without the memory that ranks of a node share
+  bool json = false;           // bench comm, doctor: JSON lines
+  std::vector<std::uint64_t> sizes;  // bench comm: bytes; empty: its own
 };
 
 // What to do, or what to print and the code to end with at once (--help, --version, a usage error).

@@ -8,12 +8,15 @@
 
 #include <c10/util/Exception.h>
 
+#include "app/bench_comm.hpp"
 #include "app/declared.hpp"
+#include "app/doctor.hpp"
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
 #include "app/resume.hpp"
 #include "app/session.hpp"
 #include "app/sinks.hpp"
+#include "app/source.hpp"
 #include "base/stop.hpp"
 #include "checkpoint/archive.hpp"
 #include "checkpoint/run_directory.hpp"
@@ -27,49 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What rank 0 found on disk and every rank has to know.
-struct Source {
-  std::string file;        // for messages; empty: there is nothing
-  std::string text;        // of the configuration
-  std::string checkpoint;  // to start from; empty: from step 0
-};
-
-Source from_rank_0(Communicator& world, const std::function<Source()>& find) {
-  Source source;
-  collectively(world, [&] {
-    if (world.rank() == 0) source = find();
-  });
-  for (std::string* text : {&source.file, &source.text, &source.checkpoint}) {
-    *text = world.exchange(*text).front();
-  }
-  return source;
-}
-
-// "optimizer.lr: 0.1" for every key that has not its default.
-std::vector<std::string> set_values(const Config& config) {
-  std::vector<std::string> values;
-  for (const ConfigDifference& difference : compare_configs(Config{}, config)) {
-    values.push_back(difference.key + ": " + difference.after);
-  }
-  return values;
-}
-
-ReadConfig read_config(const Source& source, const std::vector<std::string>& overrides,
-                       const Registry& registry, Communicator& world) {
-  ReadConfig read;
-  collectively(world, [&] {
-    read = parse_config({.file = source.file, .text = source.text, .overrides = overrides},
-                        declared_options(registry));
-  });
-  // The text is rank 0's, but overrides are each rank's own.
-  collectively(world, [&] { require_equal(world, "the configuration", set_values(read.config)); });
-  return read;
-}
-
-void say(Launch& launch, const std::string& text) {
-  if (launch.world().rank() == 0) std::cout << text << std::flush;
-}
-
 std::string plural(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
@@ -80,12 +40,18 @@ Environment start_up(Launch& launch, const Config& config) {
   Environment environment;
   int threads = 1;
   collectively(world, [&] { threads = use_threads(); });
-  collectively(world, [&] { environment = survey(world, launch.host(), threads); });
+  collectively(world, [&] {
+    environment = survey(world, launch.host(), threads,
+                         {.messages = launch.transport(),
+                          .thread_level = launch.thread_level(),
+                          .network = launch.network().applied});
+  });
   say(launch, "trireme " + plural(environment.hosts.size(), "rank") + " on " +
                   plural(static_cast<std::size_t>(environment.nodes), "node") + ", " +
                   plural(static_cast<std::size_t>(threads), "thread") + " a rank; " +
                   config.data.name + " -> " + config.model.name + ", run directory " +
                   config.run.dir + "\n");
+  say(launch, describe_network(launch.network(), launch.transport(), environment.nodes));
   if (const std::string why = launch.without_node_memory(); !why.empty())
     say(launch, "data between the ranks of a node travels as messages: " + why + "\n");
   const std::string crowded = oversubscription(world, threads);
@@ -226,7 +192,7 @@ int command_resume(const CommandLine& line, const Registry& registry, Launch& la
     return found;
   });
   const Config before = read_config(source, {}, registry, world).config;
-  Config after = read_config(source, line.overrides, registry, world).config;
+  Config after = read_config(source, changes_of(line), registry, world).config;
   collectively(world, [&] {
     if (after.run.dir != before.run.dir) {
       throw ConfigError("command line: run.dir: a run stays in its directory; move " + run_dir +
@@ -270,10 +236,8 @@ void take_up(TrainRequest& request, const CommandLine& line, const Registry& reg
 
 int command_train(const CommandLine& line, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
-  const Source source = from_rank_0(world, [&]() -> Source {
-    return {.file = line.target, .text = read_config_text(line.target), .checkpoint = {}};
-  });
-  const ReadConfig read = read_config(source, line.overrides, registry, world);
+  const Source source = named_file(line, world);
+  const ReadConfig read = read_config(source, changes_of(line), registry, world);
   if (line.print_config) {
     say(launch, dump_config(read.config, &read.origin));
     return 0;
@@ -339,7 +303,7 @@ EvalEvent evaluate_found(Session& session, Source& source, const CommandLine& li
 int command_eval(const CommandLine& line, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
   Source source = from_rank_0(world, [&] { return find_to_evaluate(line.target); });
-  const Config config = read_config(source, line.overrides, registry, world).config;
+  const Config config = read_config(source, changes_of(line), registry, world).config;
   if (line.split == "validation") {
     const Config trained = read_config(source, {}, registry, world).config;
     collectively(world, [&] { require_same_split(trained, config); });
@@ -354,10 +318,8 @@ int command_eval(const CommandLine& line, const Registry& registry, Launch& laun
 
 int command_validate(const CommandLine& line, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
-  const Source source = from_rank_0(world, [&]() -> Source {
-    return {.file = line.target, .text = read_config_text(line.target), .checkpoint = {}};
-  });
-  const ReadConfig read = read_config(source, line.overrides, registry, world);
+  const Source source = named_file(line, world);
+  const ReadConfig read = read_config(source, changes_of(line), registry, world);
   if (line.print_config) say(launch, dump_config(read.config, &read.origin));
   Session session(read.config, registry, world, warn);
   session.require_fit();
@@ -393,6 +355,10 @@ int run_command(const CommandLine& line, const Registry& registry, Launch& launc
       return command_eval(line, registry, launch);
     case Command::kValidate:
       return command_validate(line, registry, launch);
+    case Command::kBenchComm:
+      return bench_comm(line, registry, launch);
+    case Command::kDoctor:
+      return doctor(line, registry, launch);
     case Command::kSchema:
       say(launch, config_schema(declared_options(registry)));
       return 0;

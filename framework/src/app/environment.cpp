@@ -37,6 +37,13 @@ std::set<std::string> split_list(const std::string& text) {
   return parts;
 }
 
+// {"UCX_TLS": "tcp,self"}
+nlohmann::ordered_json to_json(const std::vector<NetworkVariable>& variables) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const NetworkVariable& variable : variables) json[variable.name] = variable.value;
+  return json;
+}
+
 }  // namespace
 
 std::string version_text() {
@@ -45,7 +52,8 @@ std::string version_text() {
          "\n  HDF5      " + hdf5_version() + "\n  CUDA      not built in\n  NCCL      not built in";
 }
 
-Environment survey(Communicator& world, const std::string& host, int threads) {
+Environment survey(Communicator& world, const std::string& host, int threads,
+                   const Transport& transport) {
   require_equal(world, "the build and its surroundings",
                 {std::string("trireme ") + version(), std::string("LibTorch ") + torch_version(),
                  std::string("instruction set ") + instruction_set(),
@@ -62,6 +70,10 @@ Environment survey(Communicator& world, const std::string& host, int threads) {
   json["threads_per_rank"] = threads;
   json["world_size"] = world.size();
   json["communicator"] = world.kind();
+  json["mpi_transport"] = transport.messages;
+  json["mpi_thread_level"] = transport.thread_level;
+  json["network_set"] = to_json(transport.network.set);
+  json["network_kept"] = to_json(transport.network.kept);
   json["hosts"] = environment.hosts;
   environment.json = json.dump(2);
   return environment;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/network_variables.hpp"
 #include "trireme/communicator.hpp"
 
 namespace trireme {
@@ -15,12 +16,20 @@ struct Environment {
   std::vector<std::string> hosts;  // [rank]
   int nodes = 1;
   int threads_per_rank = 1;
-  std::string json;  // an object: versions, instruction set, ranks, hosts, threads
+  std::string json;  // an object: versions, instruction set, ranks, hosts, threads, transport
+};
+
+// How messages travel, as survey() shows it.
+struct Transport {
+  std::string messages;      // as MpiEnvironment::transport()
+  std::string thread_level;  // as MpiEnvironment::thread_level()
+  AppliedNetwork network;
 };
 
 // Collective. CommError on every rank where ranks differ in version, LibTorch, instruction set or
 // threads: sums would not be what one rank computes.
-Environment survey(Communicator& world, const std::string& host, int threads);
+Environment survey(Communicator& world, const std::string& host, int threads,
+                   const Transport& transport);
 
 // A line to warn with where a node's ranks want more threads than they have cores; "" where all is
 // well. Collective.

@@ -2,21 +2,31 @@
 #include "app/launch.hpp"
 
 #include <cstdlib>
+#include <iostream>
+#include <utility>
 
 #include "base/files.hpp"
 #include "comm/local.hpp"
 
 namespace trireme {
 
-Launch::Launch() {
+Launch::Launch(NetworkSetup network, const MpiOptions& options) : network_(std::move(network)) {
   if (MpiEnvironment::launched()) {
-    mpi_ = std::make_unique<MpiEnvironment>();
+    mpi_ = std::make_unique<MpiEnvironment>(options);
     world_ = mpi_->world();
     host_ = mpi_->host();
   } else {
     world_ = make_local_communicator();
     host_ = host_name();
   }
+}
+
+std::string Launch::transport() const {
+  return mpi_ != nullptr ? mpi_->transport() : std::string();
+}
+
+std::string Launch::thread_level() const {
+  return mpi_ != nullptr ? mpi_->thread_level() : std::string();
 }
 
 std::string Launch::without_node_memory() const {
@@ -30,6 +40,10 @@ void Launch::finish() {
 int Launch::fail(int exit_code) {
   if (mpi_ != nullptr && world_->size() > 1) mpi_->abort(exit_code);
   return exit_code;
+}
+
+void say(Launch& launch, const std::string& text) {
+  if (launch.world().rank() == 0) std::cout << text << std::flush;
 }
 
 int launcher_rank() {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "app/network.hpp"
 #include "comm/mpi.hpp"
 #include "trireme/communicator.hpp"
 
@@ -12,11 +13,17 @@ namespace trireme {
 
 class Launch {
  public:
-  Launch();  // collective under a launcher; EnvironmentError
+  // Collective under a launcher. EnvironmentError. network: what this rank has applied; whether it
+  // is good is asked by require_network.
+  explicit Launch(NetworkSetup network, const MpiOptions& options = {});
 
   Communicator& world() { return *world_; }
   const std::string& host() const { return host_; }
   bool under_launcher() const { return mpi_ != nullptr; }
+  const NetworkSetup& network() const { return network_; }
+  // As of MpiEnvironment; "" by hand.
+  std::string transport() const;
+  std::string thread_level() const;
   // Why the ranks of a node do not share memory; empty: they do, or there is one rank.
   std::string without_node_memory() const;
 
@@ -27,10 +34,14 @@ class Launch {
   int fail(int exit_code);
 
  private:
+  NetworkSetup network_;
   std::unique_ptr<MpiEnvironment> mpi_;  // null: one rank by hand
   std::string host_;
   std::unique_ptr<Communicator> world_;
 };
+
+// Prints on rank 0.
+void say(Launch& launch, const std::string& text);
 
 // The rank that a launcher gave this process, before MPI is up; 0 by hand. For messages only.
 int launcher_rank();

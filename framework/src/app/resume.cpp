@@ -18,6 +18,7 @@ constexpr const char* kMayChange[] = {"run.name",
                                       "train.eval_batch",
                                       "train.patience",
                                       "checkpoint.*",
+                                      "network.*",
                                       "log.*"};
 
 }  // namespace

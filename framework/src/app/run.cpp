@@ -24,7 +24,9 @@ int leave_together(const SharedError& error, Launch& launch) {
 int run_launched(const CommandLine& command_line, const Registry& registry) {
   std::unique_ptr<Launch> launch;
   try {
-    launch = std::make_unique<Launch>();
+    launch = std::make_unique<Launch>(prepare_network(command_line),
+                                      MpiOptions{.node_memory = !command_line.messages});
+    require_network(launch->world(), launch->network(), launch->transport());
     const int code = run_command(command_line, registry, *launch);
     launch->finish();
     return code;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <climits>
@@ -13,6 +14,7 @@
 
 #include "comm/mpi_call.hpp"
 #include "comm/mpi_communicator.hpp"
+#include "comm/mpi_components.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -96,6 +98,7 @@ void check_options(const MpiOptions& options) {
 struct MpiEnvironment::State {
   std::string host;
   std::string thread_level;
+  std::string transport;
   std::string without_node_memory;
   int rank = 0;
   int size = 1;
@@ -118,10 +121,18 @@ std::string MpiEnvironment::library_version() {
   return version.data();  // Open MPI counts the terminating zero in length
 }
 
+bool MpiEnvironment::is_open_mpi() { return library_version().starts_with("Open MPI"); }
+
+bool MpiEnvironment::has_ucx() {
+  const std::vector<std::string> installed = mpi_components().pml;
+  return std::ranges::find(installed, "ucx") != installed.end();
+}
+
 MpiEnvironment::MpiEnvironment(const MpiOptions& options) : state_(std::make_unique<State>()) {
   check_options(options);
   state_->thread_level = init(started_by_mpirun());
   state_->host = processor_name();
+  state_->transport = transport_text(mpi_components());
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
   check_mpi(MPI_Comm_rank(comm, &state_->rank), "MPI_Comm_rank");
@@ -155,6 +166,8 @@ const std::string& MpiEnvironment::without_node_memory() const {
 const std::string& MpiEnvironment::host() const { return state_->host; }
 
 const std::string& MpiEnvironment::thread_level() const { return state_->thread_level; }
+
+const std::string& MpiEnvironment::transport() const { return state_->transport; }
 
 void MpiEnvironment::finalize() {
   if (!state_->link->progress.stop(std::chrono::seconds(10))) {

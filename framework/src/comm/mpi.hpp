@@ -41,6 +41,11 @@ class MpiEnvironment {
   // Name and version of the MPI library; needs no MPI_Init.
   static std::string library_version();
 
+  // Whether the library is Open MPI, which the network settings are for, and has its part for UCX.
+  // To be asked before MPI starts.
+  static bool is_open_mpi();
+  static bool has_ucx();
+
   // Collective over all ranks of the launcher. Throws EnvironmentError where MPI lacks what is
   // needed, or where srun started several tasks that do not know of each other.
   explicit MpiEnvironment(const MpiOptions& options = {});
@@ -58,6 +63,8 @@ class MpiEnvironment {
   const std::string& without_node_memory() const;
   const std::string& host() const;          // MPI's name of this node
   const std::string& thread_level() const;  // "MPI_THREAD_MULTIPLE" or "MPI_THREAD_SERIALIZED"
+  // What Open MPI chose to carry messages: "ob1 (self, tcp, vader)", "ucx"; "" under another MPI.
+  const std::string& transport() const;
 
   // Collective: the regular end, for when all ranks have agreed that all is well. All requests are
   // complete. Communicators must not be used afterwards.

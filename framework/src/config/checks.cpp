@@ -138,11 +138,27 @@ class Checker {
                "; expected fp32");
   }
 
-  // Keys that only some choices of `name` know must keep their defaults under the others.
+  void check_network() {
+    const NetworkConfig& network = config_.network;
+    constexpr std::int64_t kLeast = 1024;  // room for the library's own header
+    demand(network.rendezvous_bytes == 0 || network.rendezvous_bytes >= kLeast,
+           {"network.rendezvous_bytes"},
+           std::to_string(network.rendezvous_bytes) + " is out of range; expected 0 or at least " +
+               std::to_string(kLeast));
+    check_words("network.interfaces", network.interfaces, "[eth0] or [10.0.0.0/16]");
+    check_words("network.ucx_devices", network.ucx_devices, "[\"mlx5_0:1\"]");
+    const bool all = network.ucx_tls.empty() || contains(network.ucx_tls, "all");
+    demand(all || network.interfaces.empty() || contains(network.ucx_tls, "tcp"),
+           {"network.interfaces", "network.ucx_tls"},
+           "has no effect: network.ucx_tls lists no tcp; expected it there, or no interfaces");
+  }
+
+  // Keys that only some choices know must keep their defaults under the others.
   void check_only_for(const Section& section) {
-    const auto name = std::ranges::find(section.fields, "name", &FieldSpec::key);
-    if (name == section.fields.end()) return;
-    std::vector<std::string> names{std::get<std::string>(name->get(config_))};
+    const auto chooser = std::ranges::find(section.fields, section.chooser, &FieldSpec::key);
+    if (chooser == section.fields.end()) return;
+    const std::string chooser_key = section.name + "." + section.chooser;
+    std::vector<std::string> names{std::get<std::string>(chooser->get(config_))};
     if (section.has_groups) {
       for (const GroupConfig& group : config_.optimizer.groups) {
         if (group.name) names.push_back(*group.name);
@@ -154,13 +170,23 @@ class Checker {
                           return contains(only_for, n);
                         });
       const std::string key = section.name + "." + field.key;
-      demand(used || field.get(config_) == field.default_value, {key, section.name + ".name"},
-             "has no effect with " + section.name + ".name: " + names[0] + "; it is for " +
+      demand(used || field.get(config_) == field.default_value, {key, chooser_key},
+             "has no effect with " + chooser_key + ": " + names[0] + "; it is for " +
                  joined(only_for) + "; delete it");
     }
   }
 
  private:
+  // Each becomes an element of a list with commas in an environment variable.
+  void check_words(const std::string& key, const std::vector<std::string>& words,
+                   const std::string& example) {
+    const auto bad = std::ranges::find_if(words, [](const std::string& word) {
+      return word.empty() || word.find_first_of(", ") != std::string::npos;
+    });
+    if (bad == words.end()) return;
+    demand(false, {key}, quoted(*bad) + " is no name; expected a list such as " + example);
+  }
+
   void check_group(const GroupConfig& group, std::size_t index) {
     const std::string prefix = "optimizer.groups." + std::to_string(index) + ".";
     const std::string name = group.name.value_or(config_.optimizer.name);
@@ -205,7 +231,14 @@ void check_config(const Config& config, const KeyPlaces& places, Problems& probl
   checker.check_train();
   checker.check_parallel();
   checker.check_compression();
+  checker.check_network();
   for (const Section& section : config_sections()) checker.check_only_for(section);
+}
+
+void check_network(const Config& config, const KeyPlaces& places, Problems& problems) {
+  Checker checker(config, places, problems);
+  checker.check_network();
+  checker.check_only_for(*std::ranges::find(config_sections(), "network", &Section::name));
 }
 
 }  // namespace trireme

@@ -18,5 +18,7 @@ struct KeyPlaces {
 };
 
 void check_config(const Config& config, const KeyPlaces& places, Problems& problems);
+// Of section network alone.
+void check_network(const Config& config, const KeyPlaces& places, Problems& problems);
 
 }  // namespace trireme

@@ -124,6 +124,22 @@ struct ParallelConfig {
   bool sync_batch_norm = false;       // BatchNorm's statistics are those of all ranks' samples
 };
 
+// How MPI's messages travel. Ranks of a node share their gradients in memory, whatever stands here.
+struct NetworkConfig {
+  std::string transport = "auto";        // auto (Open MPI chooses) | ucx | tcp
+  std::vector<std::string> interfaces;   // names or CIDR networks; empty: all
+  std::int64_t rendezvous_bytes = 0;     // 0: the library's choice; else [1024, 2^30]
+  std::string yield_when_idle = "auto";  // auto | always | never
+  std::int64_t tcp_links = 0;            // connections a pair of ranks; 0: the library's choice
+  std::int64_t tcp_send_buffer = 0;      // bytes a connection; 0: the kernel's choice
+  std::int64_t tcp_receive_buffer = 0;   // bytes a connection; 0: the kernel's choice
+  std::vector<std::string> ucx_tls;      // UCX's names of transports; empty: all
+  std::vector<std::string> ucx_devices;  // "mlx5_0:1"; empty: all
+  std::string ucx_rndv_scheme = "auto";  // auto | get_zcopy | put_zcopy
+  std::int64_t ucx_gid_index = -1;       // -1: UCX's choice; else [0, 255]
+  std::int64_t ucx_service_level = -1;   // -1: UCX's choice; else [0, 15]
+};
+
 struct CheckpointConfig {
   std::int64_t every_steps = 0;  // 0: only at the end, on a stop, and of the best
   std::int64_t keep = 2;         // newest ones kept; >= 1; the best is kept besides
@@ -144,6 +160,7 @@ struct Config {
   MetricConfig metric;
   TrainConfig train;
   ParallelConfig parallel;
+  NetworkConfig network;
   CheckpointConfig checkpoint;
   LogConfig log;
 };

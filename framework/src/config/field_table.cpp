@@ -7,23 +7,6 @@
 namespace trireme {
 namespace {
 
-// A field of Config from its section and member; the default is what a fresh Config holds.
-template <class S, class T>
-Field<Config> field(std::string key, S Config::*section, T S::*member, std::string help,
-                    Limits limits = {}) {
-  Field<Config> result;
-  result.key = std::move(key);
-  result.type = type_of<T>();
-  result.help = std::move(help);
-  result.limits = std::move(limits);
-  result.get = [=](const Config& config) { return as_value(config.*section.*member); };
-  result.set = [=](Config& config, const Value& value) {
-    config.*section.*member = std::get<T>(value);
-  };
-  result.default_value = result.get(Config{});
-  return result;
-}
-
 // Upper bounds of what is converted to whole steps, bytes or milliseconds later: far beyond use,
 // short of overflow.
 constexpr double kMostSeconds = 1e6;
@@ -381,9 +364,9 @@ Section log_section() {
 
 const std::vector<Section>& config_sections() {
   static const std::vector<Section> sections{
-      run_section(),      model_section(),      data_section(),   optimizer_section(),
-      schedule_section(), loss_section(),       metric_section(), train_section(),
-      parallel_section(), checkpoint_section(), log_section()};
+      run_section(),      model_section(),   data_section(),       optimizer_section(),
+      schedule_section(), loss_section(),    metric_section(),     train_section(),
+      parallel_section(), network_section(), checkpoint_section(), log_section()};
   return sections;
 }
 

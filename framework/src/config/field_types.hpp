@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "config/fields.hpp"
@@ -36,6 +37,7 @@ constexpr ValueType type_of() {
   if constexpr (std::is_same_v<T, std::string>) return ValueType::kText;
   if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) return ValueType::kIntegers;
   if constexpr (std::is_same_v<T, std::vector<double>>) return ValueType::kNumbers;
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) return ValueType::kTexts;
 }
 
 template <class T>
@@ -46,5 +48,25 @@ template <class T>
 Value as_value(const std::optional<T>& member) {
   return member ? Value(*member) : Value();
 }
+
+// A field of Config from its section and member; the default is what a fresh Config holds.
+template <class S, class T>
+Field<Config> field(std::string key, S Config::*section, T S::*member, std::string help,
+                    Limits limits = {}) {
+  Field<Config> result;
+  result.key = std::move(key);
+  result.type = type_of<T>();
+  result.help = std::move(help);
+  result.limits = std::move(limits);
+  result.get = [=](const Config& config) { return as_value(config.*section.*member); };
+  result.set = [=](Config& config, const Value& value) {
+    config.*section.*member = std::get<T>(value);
+  };
+  result.default_value = result.get(Config{});
+  return result;
+}
+
+// The section of network settings, which has a file of its own.
+Section network_section();
 
 }  // namespace trireme

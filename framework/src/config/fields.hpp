@@ -17,10 +17,11 @@
 namespace trireme {
 
 // monostate: not set (keys of a parameter group only).
-using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string,
-                           std::vector<std::int64_t>, std::vector<double>>;
+using Value =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                 std::vector<double>, std::vector<std::string>>;
 
-enum class ValueType { kBool, kInteger, kNumber, kText, kIntegers, kNumbers };
+enum class ValueType { kBool, kInteger, kNumber, kText, kIntegers, kNumbers, kTexts };
 
 // What a value must be, apart from its type. The defaults allow everything.
 struct Limits {
@@ -28,9 +29,9 @@ struct Limits {
   std::optional<double> max = std::nullopt;
   bool above_min = false;                 // min itself is not allowed
   bool below_max = false;                 // max itself is not allowed
-  std::vector<std::string> choices = {};  // texts only; empty: any
+  std::vector<std::string> choices = {};  // texts, and each element of a list; empty: any
   bool required = false;
-  // The key has an effect only where the section's `name` is one of these; elsewhere it must keep
+  // The key has an effect only where the section's chooser is one of these; elsewhere it must keep
   // its default.
   std::vector<std::string> only_for = {};
   std::vector<std::string> synonyms = {};  // what others call it: for suggestions only
@@ -69,7 +70,8 @@ struct Section {
   std::string help;
   std::vector<Field<Config>> fields;
   std::optional<Registered> registered = std::nullopt;
-  bool has_groups = false;  // the list `groups`, each element with group_fields()
+  bool has_groups = false;       // the list `groups`, each element with group_fields()
+  std::string chooser = "name";  // the key that decides which others have an effect
 };
 
 // In the order of the reference and of dumps.

@@ -14,11 +14,17 @@ constexpr std::size_t kMostShown = 50;
 
 }  // namespace
 
-Problems::Problems(std::string_view file) : file_(printable(file)) {}
+Problems::Problems(std::string_view file) : files_{printable(file)} {}
+
+int Problems::add_file(std::string_view file) {
+  files_.push_back(printable(file));
+  return static_cast<int>(files_.size()) - 1;
+}
 
 std::string Problems::where(Place place) const {
   if (place.line == 0) return "command line";
-  return file_ + ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
+  const std::string& file = files_[static_cast<std::size_t>(place.file)];
+  return file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
 }
 
 void Problems::add(Place place, std::string_view key, std::string_view text) {
@@ -38,15 +44,16 @@ void Problems::fail(Place place, std::string_view key, std::string_view text) {
 void Problems::throw_if_any() const {
   if (count_ == 0) return;
   auto sorted = lines_;
-  // The order of the file, the command line last.
+  // The order of the files, the command line last.
   std::ranges::stable_sort(sorted, {}, [](const auto& line) {
     const Place& place = line.first;
-    return std::tuple(place.line == 0, place.line, place.column);
+    return std::tuple(place.line == 0, place.file, place.line, place.column);
   });
   std::string message;
   for (const auto& [place, line] : sorted) message += (message.empty() ? "" : "\n") + line;
   if (count_ > lines_.size()) {
-    message += "\n" + file_ + ": and " + std::to_string(count_ - lines_.size()) + " more errors";
+    message +=
+        "\n" + files_.front() + ": and " + std::to_string(count_ - lines_.size()) + " more errors";
   }
   throw ConfigError(message);
 }

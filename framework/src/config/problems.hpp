@@ -10,17 +10,20 @@
 
 namespace trireme {
 
-// Where a value was written: 1-based line and column (in bytes) of the file, or the command line.
+// Where a value was written: 1-based line and column (in bytes) of a file, or the command line.
 struct Place {
   int line = 0;  // 0: the command line
   int column = 0;
+  int file = 0;  // as Problems counts them
 
   bool operator==(const Place&) const = default;
 };
 
 class Problems {
  public:
-  explicit Problems(std::string_view file);
+  explicit Problems(std::string_view file);  // file 0
+  // One more file that values come from; returns its number.
+  int add_file(std::string_view file);
 
   // key: dotted, or "" where none is meant. text: what; expected; hint.
   void add(Place place, std::string_view key, std::string_view text);
@@ -33,7 +36,7 @@ class Problems {
   std::string where(Place place) const;
 
  private:
-  std::string file_;
+  std::vector<std::string> files_;
   std::vector<std::pair<Place, std::string>> lines_;  // the first kMostShown
   std::size_t count_ = 0;
 };

@@ -37,8 +37,24 @@ class Reader {
     return {.config = std::move(config_), .origin = std::move(origin)};
   }
 
+  NetworkConfig read_network() {
+    YamlNode root = read_tree();
+    read_section(*std::ranges::find(config_sections(), "network", &Section::name), root);
+    check_network(config_, places_, problems_);
+    problems_.throw_if_any();
+    return std::move(config_.network);
+  }
+
  private:
   YamlNode read_tree() {
+    YamlNode root(YamlNode::Kind::kMap, {1, 1});
+    if (!source_.file.empty()) root = read_file();
+    if (!source_.network_file.empty()) lay_network_over(root);
+    for (const std::string& text : source_.overrides) apply_override(text, root, problems_);
+    return root;
+  }
+
+  YamlNode read_file() {
     YamlNode root = parse_yaml(source_.text, "", problems_);
     if (root.kind == YamlNode::Kind::kNull) {
       problems_.fail({1, 1}, "", "the file is empty; expected sections such as model: and data:");
@@ -46,8 +62,28 @@ class Reader {
     if (root.kind != YamlNode::Kind::kMap) {
       problems_.fail(root.place, "", "expected sections such as model: and data: at the top");
     }
-    for (const std::string& text : source_.overrides) apply_override(text, root, problems_);
     return root;
+  }
+
+  void lay_network_over(YamlNode& root) {
+    const int file = problems_.add_file(source_.network_file);
+    YamlNode other = parse_yaml(source_.network_text, "", problems_, file);
+    YamlNode* section = other.find("network");
+    if (section == nullptr || other.entries.size() != 1 || section->kind != YamlNode::Kind::kMap) {
+      problems_.fail({1, 1, file}, "",
+                     "is no file of network settings; expected a section network: and no other, as "
+                     "in configs/network/tcp.yaml");
+    }
+    YamlNode* old = root.find("network");
+    if (old == nullptr || old->kind != YamlNode::Kind::kMap) {
+      std::erase_if(root.entries, [](const YamlEntry& entry) { return entry.key == "network"; });
+      root.entries.push_back(std::move(other.entries.front()));
+      return;
+    }
+    for (YamlEntry& entry : section->entries) {
+      std::erase_if(old->entries, [&](const YamlEntry& e) { return e.key == entry.key; });
+      old->entries.push_back(std::move(entry));
+    }
   }
 
   void read_section(const Section& section, YamlNode& root) {
@@ -215,6 +251,11 @@ class Reader {
 
 ReadConfig parse_config(const ConfigSource& source, const DeclaredOptions& declared) {
   return Reader(source, declared).read();
+}
+
+NetworkConfig parse_network(const ConfigSource& source) {
+  const DeclaredOptions none;
+  return Reader(source, none).read_network();
 }
 
 }  // namespace trireme

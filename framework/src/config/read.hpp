@@ -22,10 +22,12 @@ struct DeclaredOptions {
 };
 
 struct ConfigSource {
-  std::string file;  // for messages
-  std::string text;  // YAML
+  std::string file = {};  // for messages
+  std::string text = {};  // YAML
+  // A file of nothing but a section network: its keys replace those of the file above. "": none.
+  std::string network_file = {}, network_text = {};
   // "section.key=YAML value" or "optimizer.groups.INDEX.key=YAML value"; the last one wins.
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides = {};
 };
 
 struct ReadConfig {
@@ -41,6 +43,11 @@ std::string read_config_text(const std::string& path);
 // Takes at most about 2 s and some 100 MB for any text. Throws ConfigError. An option that has the
 // name of one of the section's own keys is an InternalError.
 ReadConfig parse_config(const ConfigSource& source, const DeclaredOptions& declared);
+
+// Section network alone, with its checks; what else the texts hold is not looked at, and with file
+// "" there is only the network file. For what has to be known before MPI starts. Throws
+// ConfigError.
+NetworkConfig parse_network(const ConfigSource& source);
 
 // YAML that parse_config reads back to the same Config, bit for bit (doubles round-trip). With
 // origin: each line carries a comment that says where its value comes from.

@@ -53,6 +53,8 @@ Json type_schema(const FieldSpec& field) {
       return {{"type", "array"}, {"items", scalar_schema("integer", field.limits)}};
     case ValueType::kNumbers:
       return {{"type", "array"}, {"items", scalar_schema("number", field.limits)}};
+    case ValueType::kTexts:
+      return {{"type", "array"}, {"items", scalar_schema("string", field.limits)}};
   }
   throw InternalError("a value type without a schema");
 }

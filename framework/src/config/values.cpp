@@ -201,6 +201,8 @@ std::optional<Value> read_value(const YamlNode& node, const FieldSpec& spec, std
       return read_list<std::int64_t>(node, spec, key, problems);
     case ValueType::kNumbers:
       return read_list<double>(node, spec, key, problems);
+    case ValueType::kTexts:
+      return read_list<std::string>(node, spec, key, problems);
   }
   throw InternalError("a value type without a reader");
 }
@@ -245,8 +247,8 @@ std::string yaml_text(const Value& value) {
 }
 
 std::string_view type_name(ValueType type) {
-  constexpr std::array<std::string_view, 6> kNames{"bool", "integer",          "number",
-                                                   "text", "list of integers", "list of numbers"};
+  constexpr std::array<std::string_view, 7> kNames{
+      "bool", "integer", "number", "text", "list of integers", "list of numbers", "list of texts"};
   return kNames[static_cast<std::size_t>(type)];
 }
 
@@ -267,7 +269,9 @@ std::string range_text(const Limits& limits) {
 
 std::string expectation(const FieldSpec& spec) {
   const std::string range = range_text(spec.limits);
-  if (!spec.limits.choices.empty()) return "one of " + range;
+  if (!spec.limits.choices.empty()) {
+    return (spec.type == ValueType::kTexts ? "a list, each one of " : "one of ") + range;
+  }
   const std::string interval =
       range.starts_with('(') || range.starts_with('[') ? "in " + range : range;
   switch (spec.type) {
@@ -283,6 +287,8 @@ std::string expectation(const FieldSpec& spec) {
       return "a list of integers such as [1, 2]" + (range.empty() ? "" : ", each " + interval);
     case ValueType::kNumbers:
       return "a list of numbers such as [0.5, 0.5]" + (range.empty() ? "" : ", each " + interval);
+    case ValueType::kTexts:
+      return "a list of texts such as [a, b]";
   }
   throw InternalError("a value type without words");
 }

@@ -46,8 +46,9 @@ std::size_t utf8_length(std::string_view text, std::size_t i) {
 // The text's own idea of where it is.
 struct Source {
   std::string override_key;  // "" for a file
+  int file;
   Place place(int line, int column) const {
-    return override_key.empty() ? Place{line, column} : Place{};
+    return override_key.empty() ? Place{line, column, file} : Place{};
   }
 };
 
@@ -310,8 +311,9 @@ YamlNode* YamlNode::find(std::string_view key) {
   return nullptr;
 }
 
-YamlNode parse_yaml(std::string_view text, std::string_view override_key, Problems& problems) {
-  const Source source{std::string(override_key)};
+YamlNode parse_yaml(std::string_view text, std::string_view override_key, Problems& problems,
+                    int file) {
+  const Source source{std::string(override_key), file};
   const std::string checked = checked_text(text, source, problems);
   std::istringstream stream(checked);
   TreeBuilder builder(checked, source, problems);

@@ -41,7 +41,9 @@ struct YamlEntry {
 
 // Parses one document. What can be passed over is added to `problems` and left out of the tree;
 // what cannot (not YAML at all, not UTF-8, too large) throws by problems.fail. An empty text gives
-// kNull. override_key: the text is the value of this key on the command line; "" for a file.
-YamlNode parse_yaml(std::string_view text, std::string_view override_key, Problems& problems);
+// kNull. override_key: the text is the value of this key on the command line; "" for a file, whose
+// number is `file`.
+YamlNode parse_yaml(std::string_view text, std::string_view override_key, Problems& problems,
+                    int file = 0);
 
 }  // namespace trireme

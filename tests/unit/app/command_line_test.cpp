@@ -33,8 +33,36 @@ TEST(CommandLine, KnowsEachCommandAndItsOptions) {
   EXPECT_TRUE(parse({"a.yaml", "--resume", "auto"}).command_line.resume_auto);
   EXPECT_EQ(parse({"eval", "runs/a", "--split", "validation"}).command_line.split, "validation");
   EXPECT_TRUE(parse({"validate", "a.yaml", "--print-config"}).command_line.print_config);
+  EXPECT_EQ(parse({"a.yaml", "--network", "n.yaml"}).command_line.network, "n.yaml");
+  EXPECT_EQ(parse({"doctor"}).command_line.command, Command::kDoctor);
+  EXPECT_TRUE(parse({"doctor", "--json"}).command_line.json);
   EXPECT_EQ(parse({"schema"}).command_line.command, Command::kSchema);
   EXPECT_EQ(parse({"reference"}).command_line.command, Command::kReference);
+}
+
+TEST(CommandLine, BenchAndDoctorNeedNoConfiguration) {
+  for (const char* command : {"bench", "doctor"}) {
+    std::vector<const char*> words{command};
+    if (words[0] == std::string("bench")) words.push_back("comm");
+    EXPECT_EQ(parse(words).command_line.target, "");
+    words.push_back("network.transport=tcp");
+    const CommandLine alone = parse(words).command_line;
+    EXPECT_EQ(alone.target, "");
+    EXPECT_EQ(alone.overrides, (std::vector<std::string>{"network.transport=tcp"}));
+    words.insert(words.end() - 1, "a.yaml");
+    const CommandLine both = parse(words).command_line;
+    EXPECT_EQ(both.target, "a.yaml");
+    EXPECT_EQ(both.overrides, (std::vector<std::string>{"network.transport=tcp"}));
+  }
+}
+
+TEST(CommandLine, SizesOfTheBenchmarkAreBytesWithOrWithoutUnits) {
+  const CommandLine line =
+      parse({"bench", "comm", "--sizes", "4,1KiB,64MiB", "--messages", "--json"}).command_line;
+  EXPECT_EQ(line.command, Command::kBenchComm);
+  EXPECT_EQ(line.sizes, (std::vector<std::uint64_t>{4, 1024, 64 << 20}));
+  EXPECT_TRUE(line.messages);
+  EXPECT_TRUE(line.json);
 }
 
 TEST(CommandLine, HelpAndVersionEndWithSuccess) {
@@ -61,6 +89,10 @@ TEST(CommandLine, MistakesAreUsageErrorsThatSayWhat) {
   refused({"a.yaml", "--dry-rum"}, "--dry-rum");
   refused({"a.yaml", "--resume", "always"}, "always");
   refused({"eval", "runs/a", "--split", "train"}, "train");
+  refused({"bench"}, "subcommand");
+  refused({"bench", "comm", "--sizes", "3"}, "3");
+  refused({"bench", "comm", "--sizes", "many"}, "many");
+  refused({"doctor", "a.yaml", "b.yaml"}, "b.yaml");
 }
 
 }  // namespace

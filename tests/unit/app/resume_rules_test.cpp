@@ -31,12 +31,13 @@ Value another(const Value& value) {
         if constexpr (std::is_same_v<Old, std::string>) return old + "x";
         if constexpr (std::is_same_v<Old, std::vector<std::int64_t>>) return Old{17};
         if constexpr (std::is_same_v<Old, std::vector<double>>) return Old{17};
+        if constexpr (std::is_same_v<Old, std::vector<std::string>>) return Old{"x"};
         return old;
       },
       value);
 }
 
-TEST(ResumeRules, LengthCadenceAndLoggingMayChangeAndNothingElse) {
+TEST(ResumeRules, LengthCadenceLoggingAndNetworkMayChangeAndNothingElse) {
   const Config before = config_of(kYaml);
   std::set<std::string> allowed;
   for (const Section& section : config_sections()) {
@@ -58,6 +59,8 @@ TEST(ResumeRules, LengthCadenceAndLoggingMayChangeAndNothingElse) {
       "log.console_seconds",    "log.every_steps",  "run.name",        "run.timeout",
       "train.epochs",           "train.eval_batch", "train.max_steps", "train.eval_every_epochs",
       "train.patience"};
+  const auto network = [](const std::string& key) { return key.starts_with("network."); };
+  EXPECT_EQ(std::erase_if(allowed, network), 12u);
   EXPECT_EQ(allowed, expected);
 }
 

@@ -35,6 +35,8 @@ class RandomConfig {
         return text(spec.limits);
       case ValueType::kIntegers:
         return std::vector<std::int64_t>{integer(spec.limits), integer(spec.limits)};
+      case ValueType::kTexts:
+        return std::vector<std::string>{"eth0", "10.0.0.0/16", "true"};
       default:
         return std::vector<double>{number(spec.limits), number(spec.limits)};
     }

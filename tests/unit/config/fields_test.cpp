@@ -59,6 +59,11 @@ std::string text_for(const Key& key) {
   return text;
 }
 
+bool is_list(const FieldSpec& spec) {
+  return spec.type == ValueType::kIntegers || spec.type == ValueType::kNumbers ||
+         spec.type == ValueType::kTexts;
+}
+
 std::string errors_with(const Key& key, const std::string& value) {
   return errors_of(text_for(key), {key.dotted + "=" + value});
 }
@@ -73,8 +78,7 @@ std::string as_value(const FieldSpec& spec, double number) {
   const bool integer = spec.type == ValueType::kInteger || spec.type == ValueType::kIntegers;
   const std::string text =
       integer ? std::to_string(static_cast<std::int64_t>(number)) : number_text(number);
-  const bool list = spec.type == ValueType::kIntegers || spec.type == ValueType::kNumbers;
-  return list ? "[" + text + "]" : text;
+  return is_list(spec) ? "[" + text + "]" : text;
 }
 
 TEST(FieldTable, AValueOfAnotherTypeFailsAndNamesTheKey) {
@@ -111,7 +115,8 @@ TEST(FieldTable, AValueOutOfRangeFailsAndNamesTheKey) {
 
 TEST(FieldTable, EveryNumberHasALowerBound) {
   for (const Key& key : all_keys()) {
-    const bool number = key.spec.type != ValueType::kText && key.spec.type != ValueType::kBool;
+    const bool number = key.spec.type != ValueType::kText && key.spec.type != ValueType::kTexts &&
+                        key.spec.type != ValueType::kBool;
     EXPECT_TRUE(!number || key.spec.limits.min) << key.dotted;
   }
 }
@@ -119,7 +124,9 @@ TEST(FieldTable, EveryNumberHasALowerBound) {
 TEST(FieldTable, EveryChoiceIsAccepted) {
   for (const Key& key : all_keys()) {
     for (const std::string& choice : key.spec.limits.choices) {
-      std::vector<std::string> overrides{key.dotted + "=" + choice};
+      const std::string value = is_list(key.spec) ? "[" + choice + "]" : choice;
+      std::vector<std::string> overrides{key.dotted + "=" + value};
+      if (key.spec.key.starts_with("ucx_")) overrides.emplace_back("network.transport=ucx");
       if (choice == "step") overrides.emplace_back("schedule.step_size=1");
       EXPECT_EQ(errors_of(text_for(key), overrides), "") << overrides[0];
     }
@@ -184,23 +191,32 @@ TEST(FieldTable, EveryKeyHasAHelpSentenceAndNoNameTwice) {
   }
 }
 
+// An allowed value that is not the default.
+std::string another_value(const FieldSpec& field) {
+  const std::vector<std::string>& choices = field.limits.choices;
+  if (field.type == ValueType::kTexts) return "[" + (choices.empty() ? "a" : choices[0]) + "]";
+  if (!choices.empty()) return choices.back();
+  if (field.type == ValueType::kBool) return "true";
+  if (field.type == ValueType::kInteger) return field.key == "rendezvous_bytes" ? "2048" : "3";
+  return "0.77";
+}
+
 TEST(FieldTable, KeysForOtherNamesOfTheSectionAreErrorsUnlessTheyHoldTheDefault) {
   for (const Section& section : config_sections()) {
     for (const FieldSpec& field : section.fields) {
       if (field.limits.only_for.empty()) continue;
-      // A name that the key is not for, and an allowed value that is not the default.
+      // A name that the key is not for.
       const auto& names = section.fields[0].limits.choices;
       const auto other = std::ranges::find_if(names, [&](const std::string& name) {
         return std::ranges::find(field.limits.only_for, name) == field.limits.only_for.end();
       });
-      const std::string value = field.type == ValueType::kBool      ? "true"
-                                : field.type == ValueType::kInteger ? "3"
-                                                                    : "0.77";
+      const std::string value = another_value(field);
       const std::string key = section.name + "." + field.key;
-      const std::string name = section.name + ".name=" + *other;
+      const std::string chooser = section.name + "." + section.chooser;
+      const std::string name = chooser + "=" + *other;
       const std::string step = *other == "step" ? "schedule.step_size=1" : "schedule.unit=epochs";
       EXPECT_THAT(errors_of(kValid, {name, step, key + "=" + value}),
-                  HasSubstr(key + ": has no effect with " + section.name + ".name: " + *other));
+                  HasSubstr(key + ": has no effect with " + chooser + ": " + *other));
       EXPECT_EQ(errors_of(kValid, {name, step, key + "=" + yaml_text(field.default_value)}), "");
     }
   }

@@ -87,6 +87,7 @@ TEST(ConfigSchema, AcceptsWhatTheReaderAccepts) {
   EXPECT_TRUE(Validator().accepts(schema(), kDocument));
   EXPECT_TRUE(Validator().accepts(schema(), changed("schedule", "name", "cosine")));
   EXPECT_TRUE(Validator().accepts(schema(), changed("loss", "name", "cross_entropy")));
+  EXPECT_TRUE(Validator().accepts(schema(), changed("network", "ucx_tls", {"tcp", "self"})));
 }
 
 TEST(ConfigSchema, RefusesWhatTheReaderRefuses) {
@@ -106,7 +107,10 @@ TEST(ConfigSchema, RefusesWhatTheReaderRefuses) {
       changed("data", "name", "imagenet"),
       changed("model", "name", "vit"),
       changed("metric", "name", "bleu"),
-      changed("network", "transport", "tcp"),
+      changed("network", "transport", "udp"),
+      changed("network", "interfaces", "eth0"),
+      changed("network", "ucx_tls", {"udp"}),
+      changed("wires", "transport", "tcp"),
   };
   for (const json& document : documents) {
     EXPECT_FALSE(Validator().accepts(schema(), document)) << document;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trainer bench comm`: how fast the ranks sum, and how fast they could.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/command_line.hpp"
+#include "app/launch.hpp"
+#include "app/nodes.hpp"
+#include "trireme/registry.hpp"
+
+namespace trireme {
+
+// One size. Times are of the slowest rank, from a barrier on; seconds.
+struct BenchRow {
+  std::uint64_t size_bytes = 0;
+  double min_seconds = 0;     // of all_reduce
+  double median_seconds = 0;  // of all_reduce
+  // What all_reduce could at best take. On one node each rank has to read and write size_bytes,
+  // which takes as long as when all ranks copy that much at once. Over N nodes each node has to
+  // send and receive 2 (N - 1) / N of them, which is timed as transfers both ways between pairs of
+  // nodes, all ranks at once.
+  double limit_seconds = 0;
+};
+
+// Bytes of the data a second.
+double algorithm_bandwidth(const BenchRow& row);
+// The same times 2 (p - 1) / p for p ranks, as nccl-tests has it: what each rank's link carries.
+double bus_bandwidth(const BenchRow& row, int num_ranks);
+
+// Collective, with at least two ranks. float32 sums, in place, in memory of Communicator::allocate.
+// CommError where a sum is wrong. size_bytes: rounded down to whole numbers of 4 bytes.
+BenchRow bench_all_reduce(Communicator& world, const Nodes& nodes, std::uint64_t size_bytes);
+
+// Collective. Measures and prints a table, or JSON lines; returns the exit code.
+int bench_comm(const CommandLine& command_line, const Registry& registry, Launch& launch);
+
+}  // namespace trireme

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/network.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/files.hpp"
+#include "comm/agree.hpp"
+#include "comm/mpi.hpp"
+#include "comm/shared_error.hpp"
+#include "config/read.hpp"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The file that holds the configuration of what the command is about; "" where there is none.
+std::string configuration_file(const CommandLine& line) {
+  const fs::path target = line.target;
+  switch (line.command) {
+    case Command::kResume:
+      return target / "config.yaml";
+    case Command::kEval: {
+      const fs::path of_run = target / "config.yaml";
+      const fs::path of_checkpoint = target / ".." / ".." / "config.yaml";
+      if (fs::exists(of_run)) return of_run;
+      return fs::exists(of_checkpoint) ? of_checkpoint : fs::path();
+    }
+    default:
+      return target;
+  }
+}
+
+NetworkConfig read_network(const CommandLine& line) {
+  ConfigSource source{
+      .file = configuration_file(line), .network_file = line.network, .overrides = line.overrides};
+  if (!source.file.empty()) source.text = read_config_text(source.file);
+  if (!source.network_file.empty()) source.network_text = read_config_text(source.network_file);
+  return parse_network(source);
+}
+
+// "network.tcp_links: 2" for every key that has not its default.
+std::vector<std::string> set_keys(const NetworkConfig& network) {
+  Config config;
+  config.network = network;
+  std::vector<std::string> lines;
+  for (const ConfigDifference& difference : compare_configs(Config{}, config)) {
+    lines.push_back(difference.key + ": " + difference.after);
+  }
+  return lines;
+}
+
+void add_library_problems(NetworkSetup& setup) {
+  if (!MpiEnvironment::is_open_mpi()) {
+    for (const NetworkVariable& variable : network_variables(setup.config, {})) {
+      setup.problems.push_back(
+          {variable.key,
+           "network." + variable.key +
+               ": is for Open MPI, and this is another MPI library; delete it, and set "
+               "what your library calls it in the environment"});
+    }
+  } else if (setup.config.transport == "ucx" && !MpiEnvironment::has_ucx()) {
+    setup.problems.push_back({"transport",
+                              "network.transport: this Open MPI has no UCX (`ompi_info` lists no "
+                              "pml ucx); expected tcp or auto, or another Open MPI"});
+  }
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+  return text;
+}
+
+}  // namespace
+
+NetworkSetup prepare_network(const CommandLine& line) {
+  NetworkSetup setup;
+  if (!MpiEnvironment::launched()) return setup;
+  try {
+    setup.config = read_network(line);
+  } catch (const Error& error) {
+    setup.unread = error.what();
+    return setup;
+  }
+  if (set_keys(setup.config).empty()) return setup;
+  const NetworkDevices devices = find_network_devices();
+  setup.problems = network_problems(setup.config, devices, host_name());
+  add_library_problems(setup);
+  setup.applied = apply_network(network_variables(setup.config, devices), setup.problems);
+  return setup;
+}
+
+void require_network(Communicator& world, const NetworkSetup& setup, const std::string& transport) {
+  std::vector<std::string> settings = set_keys(setup.config);
+  // A file that only some ranks can read matters only where it sets something.
+  if (!any_rank(world, !settings.empty())) return;
+  if (!setup.unread.empty()) settings.push_back(setup.unread);
+  collectively(world, [&] { require_equal(world, "the network settings", settings); });
+  collectively(world, [&] {
+    std::string text;
+    for (const NetworkProblem& problem : setup.problems) {
+      text += (text.empty() ? "" : "\n") + problem.text;
+    }
+    if (!text.empty()) throw ConfigError(text);
+    const bool for_tcp = setup.config.transport == "auto" && !setup.config.interfaces.empty();
+    if (for_tcp && !transport.starts_with("ob1")) {
+      throw ConfigError("network.interfaces: has no effect: Open MPI chose " + transport +
+                        " by itself; expected network.transport: ucx or tcp beside it");
+    }
+  });
+}
+
+std::string describe_network(const NetworkSetup& setup, const std::string& transport, int nodes) {
+  const AppliedNetwork& applied = setup.applied;
+  if (nodes == 1 && applied.set.empty() && applied.kept.empty()) return {};
+  std::string text = "network: MPI's messages travel over " + transport;
+  if (!applied.set.empty()) text += "; set " + describe(applied.set);
+  text += "\n";
+  for (const NetworkVariable& kept : applied.kept) {
+    text += "network: " + kept.name + "=" + kept.value +
+            " was set before (environment or mpirun) and wins over network." + kept.key + "\n";
+  }
+  const bool by_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+  const bool free = std::getenv("OMPI_MCA_oob_tcp_if_include") == nullptr &&
+                    std::getenv("OMPI_MCA_oob_tcp_if_exclude") == nullptr;
+  if (nodes > 1 && by_mpirun && free && !setup.config.interfaces.empty()) {
+    text +=
+        "network: mpirun chooses interfaces for its own connections by itself; for the same: "
+        "mpirun --mca oob_tcp_if_include " +
+        joined(setup.config.interfaces) + "\n";
+  }
+  return text;
+}
+
+}  // namespace trireme
