@@ -123,6 +123,20 @@ void FlatParameters::expect_writes(std::size_t bucket) {
   }
 }
 
+void FlatParameters::wait(Request& request, const char* what, std::size_t bucket) const {
+  try {
+    request.wait();
+  } catch (const CommError& error) {
+    const auto name = [&](const PlanItem& item) {
+      return "'" + parameters_[static_cast<std::size_t>(item.parameter)].name + "'";
+    };
+    const auto& items = plan_.buckets[bucket].items;
+    throw CommError(std::string(what) + " of bucket " + std::to_string(bucket + 1) + " of " +
+                    std::to_string(plan_.buckets.size()) + " (" + name(items.front()) + " to " +
+                    name(items.back()) + "): " + error.what());
+  }
+}
+
 at::Tensor FlatParameters::view(const at::Tensor& flat, std::int64_t flat_begin,
                                 const PlanItem& item) const {
   const at::Tensor& like = parameters_[static_cast<std::size_t>(item.parameter)].tensor;

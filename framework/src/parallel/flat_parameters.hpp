@@ -52,6 +52,10 @@ class FlatParameters {
   // it fails in autograd instead of taking the new value.
   void expect_writes(std::size_t bucket);
 
+  // Waits for an operation on a bucket; a CommError then says what was on its way: "gradients" or
+  // "parameters", and of which bucket.
+  void wait(Request& request, const char* what, std::size_t bucket) const;
+
   // A parameter-shaped view of `flat`, whose element 0 is element `flat_begin` of the bucket that
   // holds `item`.
   at::Tensor view(const at::Tensor& flat, std::int64_t flat_begin, const PlanItem& item) const;

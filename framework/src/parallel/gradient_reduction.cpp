@@ -43,7 +43,7 @@ class WireReduction : public GradientReduction {
 
   void finish_step() override {
     for (std::size_t b = 0; b < requests_.size(); ++b) {
-      requests_[b].wait();
+      flat_.wait(requests_[b], "gradients", b);
       completed_[b] = requests_[b].completed_at();
     }
     for (Request& request : requests_) request = {};

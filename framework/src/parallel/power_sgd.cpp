@@ -165,7 +165,7 @@ void PowerSgd::decompress(Matrix& matrix, const at::Tensor& p, const at::Tensor&
 void PowerSgd::finish_step() {
   const at::NoGradGuard no_grad;
   for (std::size_t b = 0; b < requests_.size(); ++b) {
-    requests_[b].wait();
+    flat_.wait(requests_[b], "gradients", b);
     completed_[b] = requests_[b].completed_at();
     requests_[b] = {};
   }

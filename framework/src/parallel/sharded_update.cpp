@@ -138,7 +138,7 @@ void ShardedUpdate::gather() {
     gathers.push_back(
         sharding_.gather(span_of(flat_.values(b)), flat_.plan().buckets[b].shard_offsets));
   }
-  for (Request& gather : gathers) gather.wait();
+  for (std::size_t b = 0; b < gathers.size(); ++b) flat_.wait(gathers[b], "parameters", b);
   const std::chrono::duration<double, std::milli> waited =
       std::chrono::steady_clock::now() - updated;
   waited_ms_ = waited.count();
