@@ -147,7 +147,9 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   collectively(world, [&] {
     if (world.rank() != 0) return;
     directory->write("config.yaml", dump_config(session.config()));
-    directory->write("env.json", environment.json + "\n");
+    const auto& link = session.link();
+    directory->write("env.json",
+                     (link ? with_link(environment.json, *link) : environment.json) + "\n");
   });
   const int code = train_guarded(trainer, sinks, launch);
   const bool went_well =

@@ -79,6 +79,13 @@ Environment survey(Communicator& world, const std::string& host, int threads,
   return environment;
 }
 
+std::string with_link(const std::string& json, const Link& link) {
+  auto object = nlohmann::ordered_json::parse(json);
+  object["link_latency_s"] = link.latency_s;
+  object["link_seconds_per_byte"] = link.seconds_per_byte;
+  return object.dump(2);
+}
+
 std::string oversubscription(Communicator& world, int threads) {
   const std::unique_ptr<Communicator> node = world.split_by_node();
   std::set<std::string> cores;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/network_variables.hpp"
+#include "parallel/link.hpp"
 #include "trireme/communicator.hpp"
 
 namespace trireme {
@@ -18,6 +19,8 @@ struct Environment {
   int threads_per_rank = 1;
   std::string json;  // an object: versions, instruction set, ranks, hosts, threads, transport
 };
+// The object with what measure_link() found, too.
+std::string with_link(const std::string& json, const Link& link);
 
 // How messages travel, as survey() shows it.
 struct Transport {

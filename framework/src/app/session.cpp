@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "app/declared.hpp"
+#include "app/environment.hpp"
 #include "comm/agree.hpp"
 #include "comm/shared_error.hpp"
 
@@ -139,7 +140,8 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
                      .data = data_,
                      .observer = options.observer != nullptr ? *options.observer : nobody_,
                      .checkpoints = options.checkpoints,
-                     .environment = options.environment,
+                     .environment = link_ ? with_link(options.environment, *link_)
+                                          : options.environment,
                      .stop_requested = options.stop_requested});
   });
   return *trainer_;

@@ -14,7 +14,10 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kSmallBytes = 16 << 10, kLargeBytes = 1 << 20;
+constexpr std::size_t kSmallBytes = 16 << 10;
+// The large sum: beyond the caches where it is fast, and no longer than need be where it is slow.
+constexpr std::size_t kFirstLargeBytes = 1 << 20, kLastLargeBytes = 16 << 20;
+constexpr double kLongEnough = 0.02;  // seconds
 
 // The shortest of a few: what else happens on the machine only lengthens one.
 double seconds_of_sum(Communicator& communicator, std::size_t size_bytes, int repeats) {
@@ -37,13 +40,17 @@ double seconds_of_sum(Communicator& communicator, std::size_t size_bytes, int re
 
 Link measure_link(Communicator& communicator) {
   const double small = seconds_of_sum(communicator, kSmallBytes, 8);
-  const double large = seconds_of_sum(communicator, kLargeBytes, 4);
   Link link;
-  link.seconds_per_byte = std::max(large - small, 1e-9) / (kLargeBytes - kSmallBytes);
-  link.latency_s = std::max(small - link.seconds_per_byte * kSmallBytes, 1e-7);
-  std::string bytes(sizeof(link), '\0');
-  std::memcpy(bytes.data(), &link, sizeof(link));
-  std::memcpy(&link, communicator.exchange(bytes).front().data(), sizeof(link));
+  for (std::size_t size = kFirstLargeBytes; size <= kLastLargeBytes; size *= 4) {
+    const double large = seconds_of_sum(communicator, size, 4);
+    link.seconds_per_byte = std::max(large - small, 1e-9) / static_cast<double>(size - kSmallBytes);
+    link.latency_s = std::max(small - link.seconds_per_byte * kSmallBytes, 1e-7);
+    // Rank 0's numbers are everybody's, and so is what follows from them.
+    std::string bytes(sizeof(link), '\0');
+    std::memcpy(bytes.data(), &link, sizeof(link));
+    std::memcpy(&link, communicator.exchange(bytes).front().data(), sizeof(link));
+    if (link.seconds_per_byte * static_cast<double>(size) > kLongEnough) break;
+  }
   return link;
 }
 
