@@ -42,10 +42,11 @@ class Loader {
   ~Loader();  // stops the workers: waits for the few samples that they are decoding, not for whole
               // batches
 
-  // The next micro-batch; waits until it is decoded. A step in which this rank has none is skipped:
-  // ask sampler.micro_batches for the count. Asking for more than there are is an InternalError.
-  // Throws what decoding threw: DataError that names the sample, for the first bad row of the
-  // micro-batch. That micro-batch is then lost, and the next call goes on with the one after it.
+  // The next micro-batch; waits until it is decoded. A joint one may be empty. A step in which this
+  // rank has none is skipped: ask sampler.micro_batches for the count. Asking for more than there
+  // are is an InternalError. Throws what decoding threw: DataError that names the sample, for the
+  // first bad row of the micro-batch. That micro-batch is then lost, and the next call goes on with
+  // the one after it.
   HostBatch next();
   // How long next() has waited so far.
   double waited_ms() const;

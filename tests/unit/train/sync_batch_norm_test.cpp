@@ -5,11 +5,13 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 
 #include "checkpoint/archive.hpp"
+#include "comm/shared_error.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/training.hpp"
 #include "trireme/error.hpp"
@@ -217,6 +219,23 @@ parallel: {sync_batch_norm: true}
       EXPECT_NE(std::string(error.what()).find("fewer than two values"), std::string::npos)
           << error.what();
     }
+  }
+}
+
+// The weights of the first layer are infinite on one rank: what the others get from it ends them
+// all alike.
+TEST(SyncBatchNorm, EndsAllRanksTogetherWhereOneRanksStatisticsAreNotFinite) {
+  const auto spoil = [](Session& session, Communicator& world) {
+    const at::NoGradGuard no_grad;
+    if (world.rank() == 1) session.replica().trained.front().tensor.fill_(INFINITY);
+  };
+  try {
+    train(config_for({.model = "name: convnet, width: 4"}, 3), {.ranks = 3, .before_run = spoil});
+    FAIL() << "infinite weights went unnoticed";
+  } catch (const SharedError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kNumerics) << error.what();
+    EXPECT_NE(std::string(error.what()).find("rank 2: loss nan"), std::string::npos)
+        << error.what();
   }
 }
 
