@@ -64,4 +64,8 @@ int launcher_local_rank() {
   return first_number({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"});
 }
 
+bool launched_on_several_hosts() {
+  return first_number({"OMPI_COMM_WORLD_SIZE"}) > first_number({"OMPI_COMM_WORLD_LOCAL_SIZE"});
+}
+
 }  // namespace trireme

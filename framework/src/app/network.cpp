@@ -72,11 +72,6 @@ void require_devices(const NetworkConfig& network, const NetworkDevices& devices
   if (!text.empty()) throw ConfigError(text);
 }
 
-long number_in(const char* variable) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? 0 : std::strtol(text, nullptr, 10);
-}
-
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
@@ -102,13 +97,13 @@ NetworkSetup prepare_network(const CommandLine& line) {
   return setup;
 }
 
-std::string warning_of_bridges(const NetworkSetup& setup) {
-  const bool several = number_in("OMPI_COMM_WORLD_SIZE") > number_in("OMPI_COMM_WORLD_LOCAL_SIZE");
-  if (!several || !setup.config.interfaces.empty() || setup.config.transport == "ucx") return {};
-  std::vector<NetworkInterface> bridges = find_network_devices().interfaces;
+std::string warning_of_bridges(const NetworkConfig& network, const NetworkDevices& devices,
+                               const std::string& host) {
+  if (!network.interfaces.empty() || network.transport == "ucx") return {};
+  std::vector<NetworkInterface> bridges = devices.interfaces;
   std::erase_if(bridges, [](const NetworkInterface& interface) { return !interface.bridge; });
   if (bridges.empty()) return {};
-  return "host " + host_name() + " has a bridge of its own: " + describe(bridges) +
+  return "host " + host + " has a bridge of its own: " + describe(bridges) +
          "; where other hosts have the same address, Open MPI's TCP may hang from here on: name "
          "the "
          "interface that joins the hosts, as in network.interfaces=[eth0]";

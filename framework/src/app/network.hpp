@@ -31,9 +31,10 @@ struct NetworkSetup {
 // and other threads. See Note [Before MPI].
 NetworkSetup prepare_network(const CommandLine& command_line);
 
-// For `trainer doctor`, before MPI starts: where the job has other hosts, what may keep MPI's TCP
-// from reaching them; "" where there is no such thing.
-std::string warning_of_bridges(const NetworkSetup& setup);
+// For `trainer doctor` on several hosts, before MPI starts: what may keep MPI's TCP from reaching
+// them; "" where there is no such thing. host: this one's name.
+std::string warning_of_bridges(const NetworkConfig& network, const NetworkDevices& devices,
+                               const std::string& host);
 
 // Collective. SharedError where ranks were given different settings, or where they are for another
 // transport than what Open MPI chose. transport: as MpiEnvironment::transport().

@@ -11,6 +11,7 @@
 #include "app/environment.hpp"
 #include "app/launch.hpp"
 #include "app/sinks.hpp"
+#include "base/files.hpp"
 #include "comm/shared_error.hpp"
 #include "device/cpu.hpp"
 #include "trireme/app.hpp"
@@ -36,6 +37,13 @@ int leave_before_mpi(const ConfigError& error) {
   return static_cast<int>(error.code());
 }
 
+// The doctor may not live to tell of what keeps MPI from starting.
+void warn_before_mpi(const NetworkConfig& network) {
+  if (launcher_local_rank() != 0 || !launched_on_several_hosts()) return;
+  const std::string text = warning_of_bridges(network, find_network_devices(), host_name());
+  if (!text.empty()) warn(text);
+}
+
 int run_launched(const CommandLine& command_line, const Registry& registry) {
   NetworkSetup network;
   try {
@@ -43,9 +51,7 @@ int run_launched(const CommandLine& command_line, const Registry& registry) {
   } catch (const ConfigError& error) {
     return leave_before_mpi(error);
   }
-  if (command_line.command == Command::kDoctor && launcher_local_rank() == 0) {
-    if (const std::string text = warning_of_bridges(network); !text.empty()) warn(text);
-  }
+  if (command_line.command == Command::kDoctor) warn_before_mpi(network.config);
   std::unique_ptr<Launch> launch;
   try {
     launch = std::make_unique<Launch>(std::move(network),

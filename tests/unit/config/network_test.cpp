@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "unit/config/support.hpp"
 
 namespace trireme {
@@ -56,6 +58,19 @@ TEST(Network, AFileLaidOverMayHoldNothingElse) {
                 StartsWith("net.yaml:1:1: is no file of network settings; expected a section"))
         << text;
   }
+}
+
+TEST(Network, EachPresetIsReadAndChoosesATransport) {
+  int presets = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(TRIREME_SOURCE_DIR "/configs/network")) {
+    const std::string path = entry.path().string();
+    const NetworkConfig network =
+        parse_network({.network_file = path, .network_text = read_config_text(path)});
+    EXPECT_NE(network.transport, "auto") << path;
+    ++presets;
+  }
+  EXPECT_EQ(presets, 4);
 }
 
 TEST(Network, ErrorsNameTheFileTheyAreIn) {

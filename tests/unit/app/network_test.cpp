@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 
+#include "app/network.hpp"
+
 namespace trireme {
 namespace {
 
@@ -147,6 +149,42 @@ TEST_F(ApplyNetwork, AListOfExcludedInterfacesWinsOverOneOfIncludedOnes) {
   EXPECT_EQ(std::getenv("OMPI_MCA_btl_tcp_if_include"), nullptr);
   EXPECT_THAT(applied.kept,
               ElementsAre(NetworkVariable{"interfaces", "OMPI_MCA_btl_tcp_if_exclude", "lo"}));
+}
+
+class DescribeNetwork : public testing::Test {
+ protected:
+  void SetUp() override { setenv("OMPI_COMM_WORLD_SIZE", "2", 1); }
+  void TearDown() override {
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("OMPI_MCA_oob_tcp_if_include");
+  }
+};
+
+TEST_F(DescribeNetwork, SaysNothingOfDefaultsOnOneNode) {
+  EXPECT_EQ(describe_network({}, "ob1 (self, tcp)", 1), "");
+  EXPECT_EQ(describe_network({}, "ob1 (self, tcp)", 2),
+            "network: MPI's messages travel over ob1 (self, tcp)\n");
+}
+
+TEST_F(DescribeNetwork, NamesTheArgumentThatOnlyMpirunCanTakeUnlessItHasIt) {
+  NetworkSetup setup;
+  setup.config.interfaces = {"eth0", "eth1"};
+  const auto says = testing::HasSubstr("mpirun --mca oob_tcp_if_include eth0,eth1\n");
+  EXPECT_THAT(describe_network(setup, "ob1", 2), says);
+  setenv("OMPI_MCA_oob_tcp_if_include", "eth0", 1);
+  EXPECT_THAT(describe_network(setup, "ob1", 2), testing::Not(says));
+}
+
+TEST(WarningOfBridges, IsForBridgesThatTheSettingsDoNotExclude) {
+  NetworkDevices devices = host();
+  EXPECT_EQ(warning_of_bridges({}, devices, "a"), "");
+  devices.interfaces.push_back({.name = "docker0", .addresses = {"172.17.0.1/16"}, .bridge = true});
+  EXPECT_THAT(warning_of_bridges({}, devices, "a"),
+              AllOf(HasSubstr("host a has a bridge of its own: docker0 (172.17.0.1/16)"),
+                    HasSubstr("network.interfaces")));
+  NetworkConfig network;
+  network.interfaces = {"eth0"};
+  EXPECT_EQ(warning_of_bridges(network, devices, "a"), "");
 }
 
 }  // namespace
