@@ -19,10 +19,11 @@ class WithoutTraining(TrainerTest):
 
     def test_help_of_the_program_and_of_each_command(self) -> None:
         out = self.call("--help").stdout
-        commands = ("train", "resume", "eval", "validate", "schema", "reference")
+        commands = ("train", "resume", "eval", "validate", "bench comm", "doctor", "schema", "reference")
         for command in commands:
-            self.assertIn(f"\n  {command} ", out)
-            of_command = self.call(command, "--help").stdout
+            words = command.split()
+            self.assertIn(f"\n  {words[0]} ", out)
+            of_command = self.call(*words, "--help").stdout
             self.assertIn("Examples:", of_command)
             self.assertIn("trainer", of_command)
 
@@ -33,7 +34,8 @@ class WithoutTraining(TrainerTest):
         schema = json.loads(self.call("schema").stdout)
         self.assertIn("$schema", schema)
         self.assertLessEqual(
-            {"run", "model", "data", "optimizer", "schedule", "loss", "train", "checkpoint", "log"},
+            {"run", "model", "data", "optimizer", "schedule", "loss", "train", "network", "checkpoint",
+             "log"},
             set(schema["properties"]),
         )
 

@@ -48,27 +48,30 @@ std::vector<double> time_repeats(Communicator& world, const std::function<void()
 
 double median(const std::vector<double>& sorted) { return sorted[sorted.size() / 2]; }
 
-// All ranks copy at once.
+// All ranks copy at once; the best repeat.
 double copy_seconds(Communicator& world, std::size_t size_bytes) {
   const Buffer from = world.allocate(size_bytes);
   const Buffer to = world.allocate(size_bytes);
-  return median(time_repeats(
-      world, [] {}, [&] { std::memcpy(to.data(), from.data(), size_bytes); }));
+  return time_repeats(
+             world, [] {}, [&] { std::memcpy(to.data(), from.data(), size_bytes); })
+      .front();
 }
 
-// Each rank of a pair of nodes sends size_bytes to its partner and receives as many.
+// Each rank of a pair of nodes sends size_bytes to its partner and receives as many; the best
+// repeat.
 double transfer_seconds(Communicator& world, const Nodes& nodes, std::size_t size_bytes) {
   const int node = nodes.node_of[static_cast<std::size_t>(world.rank())];
   const int pair = node / 2 * world.size() + nodes.local_rank(world.rank());
   const std::unique_ptr<Communicator> partners = world.split(pair, world.rank());
   const Buffer buffer = world.allocate(2 * size_bytes);
   const std::vector<std::size_t> halves{0, size_bytes, 2 * size_bytes};
-  return median(time_repeats(
-      world, [] {},
-      [&] {
-        if (partners->size() != 2) return;
-        partners->all_gather({buffer.data(), 2 * size_bytes, DType::kU8}, halves).wait();
-      }));
+  const auto transfer = [&] {
+    if (partners->size() != 2) return;
+    partners->all_gather({buffer.data(), 2 * size_bytes, DType::kU8}, halves).wait();
+  };
+  return time_repeats(
+             world, [] {}, transfer)
+      .front();
 }
 
 double limit_seconds(Communicator& world, const Nodes& nodes, std::size_t size_bytes) {

@@ -138,11 +138,17 @@ Finding check_cores(Communicator& world, int threads) {
 }
 
 Finding check_addresses(const std::vector<std::vector<NetworkInterface>>& all, const Nodes& nodes,
-                        int rank) {
+                        int rank, const std::vector<std::string>& chosen) {
   const auto& mine = all[static_cast<std::size_t>(rank)];
+  const auto is_used = [&](const NetworkInterface& interface) {
+    const NetworkDevices alone{.interfaces = {interface}, .rdma_ports = {}};
+    return chosen.empty() || std::ranges::any_of(chosen, [&](const std::string& word) {
+             return !interfaces_of(alone, word).empty();
+           });
+  };
   std::string shared;
   for (const NetworkInterface& interface : mine) {
-    if (interface.loopback) continue;
+    if (interface.loopback || !is_used(interface)) continue;
     const auto has_same = [&](const std::vector<int>& ranks) {
       const auto& theirs = all[static_cast<std::size_t>(ranks.front())];
       return std::ranges::any_of(theirs, [&](const NetworkInterface& other) {
@@ -163,7 +169,8 @@ Finding check_addresses(const std::vector<std::vector<NetworkInterface>>& all, c
               "interface that joins the hosts in network.interfaces"};
 }
 
-Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDevices& devices) {
+Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDevices& devices,
+                        const std::vector<std::string>& chosen) {
   nlohmann::json mine = nlohmann::json::array();
   for (const NetworkInterface& interface : devices.interfaces) {
     mine.push_back({interface.name, interface.addresses, interface.loopback, interface.bridge});
@@ -176,7 +183,7 @@ Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDe
           {.name = item[0], .addresses = item[1], .loopback = item[2], .bridge = item[3]});
     }
   }
-  return check_addresses(all, nodes, world.rank());
+  return check_addresses(all, nodes, world.rank(), chosen);
 }
 
 // In true time every rank leaves after each other one has entered. With d = other - reference:

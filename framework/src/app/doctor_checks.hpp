@@ -26,10 +26,11 @@ Finding check_memlock(std::uint64_t limit_bytes, bool has_rdma);
 Finding check_shared_memory_folder(const std::filesystem::path& folder);
 Finding check_cores(Communicator& world, int threads);
 
-// all: [rank] -> the interfaces of its host.
+// all: [rank] -> the interfaces of its host. chosen: network.interfaces; empty: all are used.
 Finding check_addresses(const std::vector<std::vector<NetworkInterface>>& all, const Nodes& nodes,
-                        int rank);
-Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDevices& devices);
+                        int rank, const std::vector<std::string>& chosen);
+Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDevices& devices,
+                        const std::vector<std::string>& chosen);
 
 // When each event was, by the clock of its rank, in seconds: a barrier was entered and left.
 struct BarrierTimes {

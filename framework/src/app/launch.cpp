@@ -2,6 +2,7 @@
 #include "app/launch.hpp"
 
 #include <cstdlib>
+#include <initializer_list>
 #include <iostream>
 #include <utility>
 
@@ -9,6 +10,17 @@
 #include "comm/local.hpp"
 
 namespace trireme {
+namespace {
+
+// Of the first of these variables that is set; 0 where none is.
+int first_number(std::initializer_list<const char*> variables) {
+  for (const char* variable : variables) {
+    if (const char* value = std::getenv(variable); value != nullptr) return std::atoi(value);
+  }
+  return 0;
+}
+
+}  // namespace
 
 Launch::Launch(NetworkSetup network, const MpiOptions& options) : network_(std::move(network)) {
   if (MpiEnvironment::launched()) {
@@ -46,11 +58,14 @@ void say(Launch& launch, const std::string& text) {
   if (launch.world().rank() == 0) std::cout << text << std::flush;
 }
 
-int launcher_rank() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
-    if (const char* value = std::getenv(name); value != nullptr) return std::atoi(value);
-  }
-  return 0;
+int launcher_rank() { return first_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}); }
+
+int launcher_local_rank() {
+  return first_number({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"});
+}
+
+bool launched_on_several_hosts() {
+  return first_number({"OMPI_COMM_WORLD_SIZE"}) > first_number({"OMPI_COMM_WORLD_LOCAL_SIZE"});
 }
 
 }  // namespace trireme

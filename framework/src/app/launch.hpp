@@ -45,5 +45,9 @@ void say(Launch& launch, const std::string& text);
 
 // The rank that a launcher gave this process, before MPI is up; 0 by hand. For messages only.
 int launcher_rank();
+// The same among the ranks of this host.
+int launcher_local_rank();
+// Whether mpirun started ranks on other hosts, too.
+bool launched_on_several_hosts();
 
 }  // namespace trireme

@@ -51,20 +51,25 @@ std::vector<std::string> set_keys(const NetworkConfig& network) {
   return lines;
 }
 
-void add_library_problems(NetworkSetup& setup) {
+void require_library(const NetworkConfig& network) {
   if (!MpiEnvironment::is_open_mpi()) {
-    for (const NetworkVariable& variable : network_variables(setup.config, {})) {
-      setup.problems.push_back(
-          {variable.key,
-           "network." + variable.key +
-               ": is for Open MPI, and this is another MPI library; delete it, and set "
-               "what your library calls it in the environment"});
-    }
-  } else if (setup.config.transport == "ucx" && !MpiEnvironment::has_ucx()) {
-    setup.problems.push_back({"transport",
-                              "network.transport: this Open MPI has no UCX (`ompi_info` lists no "
-                              "pml ucx); expected tcp or auto, or another Open MPI"});
+    throw ConfigError("network: the settings are for Open MPI, and this is " +
+                      MpiEnvironment::library_version() +
+                      "; delete them, and set what your library calls them in the environment");
   }
+  if (network.transport == "ucx" && !MpiEnvironment::has_ucx()) {
+    throw ConfigError(
+        "network.transport: this Open MPI has no UCX (`ompi_info` lists no pml ucx); expected tcp "
+        "or auto, or another Open MPI");
+  }
+}
+
+void require_devices(const NetworkConfig& network, const NetworkDevices& devices) {
+  std::string text;
+  for (const std::string& problem : network_problems(network, devices, host_name())) {
+    text += (text.empty() ? "" : "\n") + problem;
+  }
+  if (!text.empty()) throw ConfigError(text);
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -85,11 +90,23 @@ NetworkSetup prepare_network(const CommandLine& line) {
     return setup;
   }
   if (set_keys(setup.config).empty()) return setup;
+  require_library(setup.config);
   const NetworkDevices devices = find_network_devices();
-  setup.problems = network_problems(setup.config, devices, host_name());
-  add_library_problems(setup);
-  setup.applied = apply_network(network_variables(setup.config, devices), setup.problems);
+  require_devices(setup.config, devices);
+  setup.applied = apply_network(network_variables(setup.config, devices));
   return setup;
+}
+
+std::string warning_of_bridges(const NetworkConfig& network, const NetworkDevices& devices,
+                               const std::string& host) {
+  if (!network.interfaces.empty() || network.transport == "ucx") return {};
+  std::vector<NetworkInterface> bridges = devices.interfaces;
+  std::erase_if(bridges, [](const NetworkInterface& interface) { return !interface.bridge; });
+  if (bridges.empty()) return {};
+  return "host " + host + " has a bridge of its own: " + describe(bridges) +
+         "; where other hosts have the same address, Open MPI's TCP may hang from here on: name "
+         "the "
+         "interface that joins the hosts, as in network.interfaces=[eth0]";
 }
 
 void require_network(Communicator& world, const NetworkSetup& setup, const std::string& transport) {
@@ -99,11 +116,6 @@ void require_network(Communicator& world, const NetworkSetup& setup, const std::
   if (!setup.unread.empty()) settings.push_back(setup.unread);
   collectively(world, [&] { require_equal(world, "the network settings", settings); });
   collectively(world, [&] {
-    std::string text;
-    for (const NetworkProblem& problem : setup.problems) {
-      text += (text.empty() ? "" : "\n") + problem.text;
-    }
-    if (!text.empty()) throw ConfigError(text);
     const bool for_tcp = setup.config.transport == "auto" && !setup.config.interfaces.empty();
     if (for_tcp && !transport.starts_with("ob1")) {
       throw ConfigError("network.interfaces: has no effect: Open MPI chose " + transport +

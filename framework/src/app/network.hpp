@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Section network of the configuration: every rank applies it before MPI starts, and all agree on
 // it afterwards.
+//
+// Note [Before MPI]
+// Ranks cannot agree before MPI has started, and MPI may not start, or never connect, where one
+// host follows the settings and another cannot. So what is wrong with a host ends its ranks before
+// MPI starts: the first of them says why, and the launcher ends the others. What is wrong with the
+// text is left to the reader that all ranks share, and ranks that were told different things find
+// out in require_network.
 #pragma once
 
 #include <string>
@@ -16,18 +23,21 @@ namespace trireme {
 struct NetworkSetup {
   NetworkConfig config;
   AppliedNetwork applied;
-  std::vector<NetworkProblem> problems;  // keys that were left out, for require_network
   std::string unread;  // why the settings could not be read; then none were applied
 };
 
 // Reads section network of what the command is about and sets the variables of Open MPI and UCX.
-// Nothing is thrown: what is wrong with the text is found again by the reader that all ranks share,
-// the rest by require_network. By hand, without MPI, nothing is set. Before MPI and other threads.
+// ConfigError where this host cannot follow them. By hand, without MPI, nothing is set. Before MPI
+// and other threads. See Note [Before MPI].
 NetworkSetup prepare_network(const CommandLine& command_line);
 
-// Collective. SharedError where ranks were given different settings, or a host cannot follow them,
-// or where they are for another transport than what Open MPI chose. transport: as
-// MpiEnvironment::transport().
+// For `trainer doctor` on several hosts, before MPI starts: what may keep MPI's TCP from reaching
+// them; "" where there is no such thing. host: this one's name.
+std::string warning_of_bridges(const NetworkConfig& network, const NetworkDevices& devices,
+                               const std::string& host);
+
+// Collective. SharedError where ranks were given different settings, or where they are for another
+// transport than what Open MPI chose. transport: as MpiEnvironment::transport().
 void require_network(Communicator& world, const NetworkSetup& setup, const std::string& transport);
 
 // For the user: what carries messages, what was set, what the environment kept, and what only

@@ -75,12 +75,11 @@ std::vector<NetworkVariable> network_variables(const NetworkConfig& network,
   return variables;
 }
 
-std::vector<NetworkProblem> network_problems(const NetworkConfig& network,
-                                             const NetworkDevices& devices,
-                                             const std::string& host) {
-  std::vector<NetworkProblem> problems;
+std::vector<std::string> network_problems(const NetworkConfig& network,
+                                          const NetworkDevices& devices, const std::string& host) {
+  std::vector<std::string> problems;
   const auto add = [&](const char* key, const std::string& text) {
-    problems.push_back({key, std::string("network.") + key + ": host " + host + " " + text});
+    problems.push_back(std::string("network.") + key + ": host " + host + " " + text);
   };
   for (const std::string& word : network.interfaces) {
     if (!interfaces_of(devices, word).empty()) continue;
@@ -108,11 +107,9 @@ std::vector<NetworkProblem> network_problems(const NetworkConfig& network,
   return problems;
 }
 
-AppliedNetwork apply_network(const std::vector<NetworkVariable>& variables,
-                             const std::vector<NetworkProblem>& left_out) {
+AppliedNetwork apply_network(const std::vector<NetworkVariable>& variables) {
   AppliedNetwork applied;
   for (const NetworkVariable& variable : variables) {
-    if (std::ranges::find(left_out, variable.key, &NetworkProblem::key) != left_out.end()) continue;
     // Open MPI takes one of the two lists only.
     const bool excludes = variable.name == "OMPI_MCA_btl_tcp_if_include" &&
                           std::getenv("OMPI_MCA_btl_tcp_if_exclude") != nullptr;

@@ -19,21 +19,14 @@ struct NetworkVariable {
   bool operator==(const NetworkVariable&) const = default;
 };
 
-// A key that this host cannot follow, and why.
-struct NetworkProblem {
-  std::string key;
-  std::string text;  // "network.interfaces: host 'a' has no ...; expected ..."
-};
-
 // What the settings stand for. Keys at their defaults set nothing; transport auto chooses nothing.
-// Words of `interfaces` that the devices do not have are left out.
 std::vector<NetworkVariable> network_variables(const NetworkConfig& network,
                                                const NetworkDevices& devices);
 
-// What the settings name and the host does not have. host: its name, for the texts.
-std::vector<NetworkProblem> network_problems(const NetworkConfig& network,
-                                             const NetworkDevices& devices,
-                                             const std::string& host);
+// What the settings name and the host does not have: "network.interfaces: host a has no ...;
+// expected ...". host: its name, for the texts.
+std::vector<std::string> network_problems(const NetworkConfig& network,
+                                          const NetworkDevices& devices, const std::string& host);
 
 // What apply_network did.
 struct AppliedNetwork {
@@ -41,11 +34,9 @@ struct AppliedNetwork {
   std::vector<NetworkVariable> kept;  // the environment had another value, which stays: that one
 };
 
-// Sets the variables of this process but those of the keys in `left_out`, and those that the
-// environment (the user's, or mpirun's --mca and -x) has already. Call it before MPI starts and
-// before there are other threads.
-AppliedNetwork apply_network(const std::vector<NetworkVariable>& variables,
-                             const std::vector<NetworkProblem>& left_out);
+// Sets the variables of this process but those that the environment (the user's, or mpirun's --mca
+// and -x) has already. Call it before MPI starts and before there are other threads.
+AppliedNetwork apply_network(const std::vector<NetworkVariable>& variables);
 
 // "OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,vader,self"
 std::string describe(const std::vector<NetworkVariable>& variables);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <csignal>
 #include <iostream>
 #include <memory>
+#include <thread>
+#include <utility>
 
 #include "app/command_line.hpp"
 #include "app/commands.hpp"
 #include "app/environment.hpp"
 #include "app/launch.hpp"
+#include "app/sinks.hpp"
+#include "base/files.hpp"
 #include "comm/shared_error.hpp"
 #include "device/cpu.hpp"
 #include "trireme/app.hpp"
@@ -21,10 +26,35 @@ int leave_together(const SharedError& error, Launch& launch) {
   return static_cast<int>(error.code());
 }
 
+// An error of a host before MPI has started: all its ranks have found it, one says it. The others
+// wait, so that the launcher hears of the one that has spoken.
+int leave_before_mpi(const ConfigError& error) {
+  if (launcher_local_rank() == 0) {
+    print_error(error.what(), nullptr);
+  } else {
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+  }
+  return static_cast<int>(error.code());
+}
+
+// The doctor may not live to tell of what keeps MPI from starting.
+void warn_before_mpi(const NetworkConfig& network) {
+  if (launcher_local_rank() != 0 || !launched_on_several_hosts()) return;
+  const std::string text = warning_of_bridges(network, find_network_devices(), host_name());
+  if (!text.empty()) warn(text);
+}
+
 int run_launched(const CommandLine& command_line, const Registry& registry) {
+  NetworkSetup network;
+  try {
+    network = prepare_network(command_line);
+  } catch (const ConfigError& error) {
+    return leave_before_mpi(error);
+  }
+  if (command_line.command == Command::kDoctor) warn_before_mpi(network.config);
   std::unique_ptr<Launch> launch;
   try {
-    launch = std::make_unique<Launch>(prepare_network(command_line),
+    launch = std::make_unique<Launch>(std::move(network),
                                       MpiOptions{.node_memory = !command_line.messages});
     require_network(launch->world(), launch->network(), launch->transport());
     const int code = run_command(command_line, registry, *launch);

@@ -89,16 +89,22 @@ std::vector<std::vector<NetworkInterface>> two_hosts(const std::string& docker_o
 
 TEST(Doctor, AnAddressThatTwoHostsHaveIsAWarning) {
   const Nodes nodes{.node_of = {0, 1}, .ranks = {{0}, {1}}};
-  const Finding same = check_addresses(two_hosts("172.17.0.1/16"), nodes, 1);
+  const Finding same = check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, {});
   EXPECT_EQ(same.verdict, Verdict::kWarn);
   EXPECT_THAT(same.text, HasSubstr("other hosts have the same docker0 (172.17.0.1/16) (a bridge)"));
   EXPECT_THAT(same.hint, HasSubstr("network.interfaces"));
-  EXPECT_EQ(check_addresses(two_hosts("172.18.0.1/16"), nodes, 1).verdict, Verdict::kOk);
+  EXPECT_EQ(check_addresses(two_hosts("172.18.0.1/16"), nodes, 1, {}).verdict, Verdict::kOk);
+  // What the settings leave aside does no harm.
+  const auto chosen = [&](const std::string& word) {
+    return check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, {word}).verdict;
+  };
+  EXPECT_EQ(chosen("10.0.0.0/8"), Verdict::kOk);
+  EXPECT_EQ(chosen("docker0"), Verdict::kWarn);
 }
 
 TEST(Doctor, RanksOfOneHostMayHaveTheSameAddresses) {
   const Nodes nodes{.node_of = {0, 0}, .ranks = {{0, 1}}};
-  EXPECT_EQ(check_addresses(two_hosts("172.17.0.1/16"), nodes, 1).verdict, Verdict::kOk);
+  EXPECT_EQ(check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, {}).verdict, Verdict::kOk);
 }
 
 TEST(Doctor, TriesTheFolderOfTheRunAndLeavesNothing) {

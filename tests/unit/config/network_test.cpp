@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "unit/config/support.hpp"
 
 namespace trireme {
@@ -23,7 +25,7 @@ ConfigSource laid_over(const std::string& text, const std::string& network,
           .overrides = overrides};
 }
 
-std::string errors_of(const ConfigSource& source) {
+std::string errors_in(const ConfigSource& source) {
   try {
     parse_config(source, test_parts());
     return "";
@@ -52,15 +54,28 @@ TEST(Network, AFileLaidOverMayHoldNothingElse) {
   for (const std::string& text :
        {std::string("model:\n  name: mlp\n"), std::string(kTcp) + "run: {seed: 1}\n",
         std::string("network: tcp\n"), std::string("network:\n"), std::string()}) {
-    EXPECT_THAT(errors_of(laid_over(kValid, text)),
+    EXPECT_THAT(errors_in(laid_over(kValid, text)),
                 StartsWith("net.yaml:1:1: is no file of network settings; expected a section"))
         << text;
   }
 }
 
+TEST(Network, EachPresetIsReadAndChoosesATransport) {
+  int presets = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(TRIREME_SOURCE_DIR "/configs/network")) {
+    const std::string path = entry.path().string();
+    const NetworkConfig network =
+        parse_network({.network_file = path, .network_text = read_config_text(path)});
+    EXPECT_NE(network.transport, "auto") << path;
+    ++presets;
+  }
+  EXPECT_EQ(presets, 4);
+}
+
 TEST(Network, ErrorsNameTheFileTheyAreIn) {
   const std::string errors =
-      errors_of(laid_over(with("train", "  epocs: 2\n"), "network:\n  transport: tpc\n"));
+      errors_in(laid_over(with("train", "  epocs: 2\n"), "network:\n  transport: tpc\n"));
   EXPECT_THAT(errors, HasSubstr("a.yaml:9:3: train.epocs"));
   EXPECT_THAT(errors, HasSubstr("net.yaml:2:14: network.transport: 'tpc' is not one of"));
   EXPECT_THAT(errors, HasSubstr("did you mean 'tcp'"));

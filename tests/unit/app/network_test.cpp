@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 
+#include "app/network.hpp"
+
 namespace trireme {
 namespace {
 
@@ -72,8 +74,8 @@ TEST(NetworkVariables, InterfacesHoldForTcpUnderWhateverIsChosen) {
 
 std::string problems(const NetworkConfig& network, const NetworkDevices& devices) {
   std::string text;
-  for (const NetworkProblem& problem : network_problems(network, devices, "node7")) {
-    text += problem.text + "\n";
+  for (const std::string& problem : network_problems(network, devices, "node7")) {
+    text += problem + "\n";
   }
   return text;
 }
@@ -126,7 +128,7 @@ TEST_F(ApplyNetwork, SetsWhatIsFreeAndKeepsWhatTheEnvironmentHas) {
   setenv("TRIREME_TEST_B", "theirs", 1);
   const std::vector<NetworkVariable> wanted{{"a", "TRIREME_TEST_A", "ours"},
                                             {"b", "TRIREME_TEST_B", "ours"}};
-  const AppliedNetwork applied = apply_network(wanted, {});
+  const AppliedNetwork applied = apply_network(wanted);
   EXPECT_STREQ(std::getenv("TRIREME_TEST_A"), "ours");
   EXPECT_STREQ(std::getenv("TRIREME_TEST_B"), "theirs");
   EXPECT_THAT(applied.set, ElementsAre(wanted[0]));
@@ -135,24 +137,54 @@ TEST_F(ApplyNetwork, SetsWhatIsFreeAndKeepsWhatTheEnvironmentHas) {
 
 TEST_F(ApplyNetwork, AnEqualValueIsNotWorthAWord) {
   setenv("TRIREME_TEST_A", "same", 1);
-  const AppliedNetwork applied = apply_network({{"a", "TRIREME_TEST_A", "same"}}, {});
+  const AppliedNetwork applied = apply_network({{"a", "TRIREME_TEST_A", "same"}});
   EXPECT_THAT(applied.set, IsEmpty());
   EXPECT_THAT(applied.kept, IsEmpty());
-}
-
-TEST_F(ApplyNetwork, LeavesOutWhatTheHostCannotFollow) {
-  const AppliedNetwork applied = apply_network({{"a", "TRIREME_TEST_A", "x"}}, {{"a", "why"}});
-  EXPECT_EQ(std::getenv("TRIREME_TEST_A"), nullptr);
-  EXPECT_THAT(applied.set, IsEmpty());
 }
 
 TEST_F(ApplyNetwork, AListOfExcludedInterfacesWinsOverOneOfIncludedOnes) {
   setenv("OMPI_MCA_btl_tcp_if_exclude", "lo", 1);
   const AppliedNetwork applied =
-      apply_network({{"interfaces", "OMPI_MCA_btl_tcp_if_include", "eth0"}}, {});
+      apply_network({{"interfaces", "OMPI_MCA_btl_tcp_if_include", "eth0"}});
   EXPECT_EQ(std::getenv("OMPI_MCA_btl_tcp_if_include"), nullptr);
   EXPECT_THAT(applied.kept,
               ElementsAre(NetworkVariable{"interfaces", "OMPI_MCA_btl_tcp_if_exclude", "lo"}));
+}
+
+class DescribeNetwork : public testing::Test {
+ protected:
+  void SetUp() override { setenv("OMPI_COMM_WORLD_SIZE", "2", 1); }
+  void TearDown() override {
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("OMPI_MCA_oob_tcp_if_include");
+  }
+};
+
+TEST_F(DescribeNetwork, SaysNothingOfDefaultsOnOneNode) {
+  EXPECT_EQ(describe_network({}, "ob1 (self, tcp)", 1), "");
+  EXPECT_EQ(describe_network({}, "ob1 (self, tcp)", 2),
+            "network: MPI's messages travel over ob1 (self, tcp)\n");
+}
+
+TEST_F(DescribeNetwork, NamesTheArgumentThatOnlyMpirunCanTakeUnlessItHasIt) {
+  NetworkSetup setup;
+  setup.config.interfaces = {"eth0", "eth1"};
+  const auto says = testing::HasSubstr("mpirun --mca oob_tcp_if_include eth0,eth1\n");
+  EXPECT_THAT(describe_network(setup, "ob1", 2), says);
+  setenv("OMPI_MCA_oob_tcp_if_include", "eth0", 1);
+  EXPECT_THAT(describe_network(setup, "ob1", 2), testing::Not(says));
+}
+
+TEST(WarningOfBridges, IsForBridgesThatTheSettingsDoNotExclude) {
+  NetworkDevices devices = host();
+  EXPECT_EQ(warning_of_bridges({}, devices, "a"), "");
+  devices.interfaces.push_back({.name = "docker0", .addresses = {"172.17.0.1/16"}, .bridge = true});
+  EXPECT_THAT(warning_of_bridges({}, devices, "a"),
+              AllOf(HasSubstr("host a has a bridge of its own: docker0 (172.17.0.1/16)"),
+                    HasSubstr("network.interfaces")));
+  NetworkConfig network;
+  network.interfaces = {"eth0"};
+  EXPECT_EQ(warning_of_bridges(network, devices, "a"), "");
 }
 
 }  // namespace
