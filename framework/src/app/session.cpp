@@ -130,19 +130,18 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
   choose_bucket_size();
   if (statistics_ != nullptr) bind_batch_norm(*replica_.model, *statistics_);
   collectively(*control_, [&] {
-    trainer_ = std::make_unique<Trainer>(
-        TrainerParts{.config = config_,
-                     .gradients = world_,
-                     .control = *control_,
-                     .replica = replica_,
-                     .task = task_,
-                     .format = format_,
-                     .data = data_,
-                     .observer = options.observer != nullptr ? *options.observer : nobody_,
-                     .checkpoints = options.checkpoints,
-                     .environment = link_ ? with_link(options.environment, *link_)
-                                          : options.environment,
-                     .stop_requested = options.stop_requested});
+    trainer_ = std::make_unique<Trainer>(TrainerParts{
+        .config = config_,
+        .gradients = world_,
+        .control = *control_,
+        .replica = replica_,
+        .task = task_,
+        .format = format_,
+        .data = data_,
+        .observer = options.observer != nullptr ? *options.observer : nobody_,
+        .checkpoints = options.checkpoints,
+        .environment = link_ ? with_link(options.environment, *link_) : options.environment,
+        .stop_requested = options.stop_requested});
   });
   return *trainer_;
 }
