@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives that training needs, over a group of ranks. Three kinds exist: local (one rank),
-// threads (ranks are threads of one process: tests), MPI. No torch and no MPI header here.
+// The collectives that training needs, over a group of ranks. Four kinds exist: local (one rank),
+// threads (ranks are threads of one process: tests), MPI, and NCCL, whose data is memory of GPUs.
+// No torch, MPI or CUDA header here.
 #pragma once
 
 #include <chrono>
@@ -37,11 +38,14 @@ class Operation {
   virtual ~Operation() = default;
   // True once complete; throws the CommError that the operation failed with.
   virtual bool test() = 0;
-  // Blocks, at most the communicator's time-out; throws what the operation failed with.
+  // Blocks, at most the communicator's time-out; throws what the operation failed with. On a GPU it
+  // is the device that waits: what the compute stream is given afterwards finds the result, and the
+  // host goes on.
   virtual void wait() = 0;
   // Waits like wait() until nothing touches the memory any more, and drops the outcome.
   virtual void abandon() noexcept = 0;
-  // When the operation completed, by the steady clock; valid once test() has been true.
+  // When the operation completed, by the steady clock; valid once test() has been true or wait()
+  // has returned. Blocks until the device is there.
   virtual std::chrono::steady_clock::time_point completed_at() const = 0;
 };
 
@@ -100,7 +104,8 @@ class Buffer {
 //    has very many (1024) in flight waits for its oldest before it takes the next.
 //  * Sums are taken in rank order, element by element ((x0 + x1) + x2) ..., in the dtype of the
 //    data: the result is bitwise the same on every rank, from run to run, and for every kind of
-//    communicator.
+//    communicator. Except for NCCL, whose order is its own: the same on every rank, and from run to
+//    run on the same GPUs and links.
 //  * In place. count 0 is legal. Counts beyond 2^31 are split inside.
 //  * Errors: wrong arguments (dtype, offsets, root) are an InternalError at the call. CommError
 //    names operation, sequence number, count, dtype and rank. After one the ranks no longer agree
@@ -113,7 +118,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;  // 0 .. size()-1
   virtual int size() const = 0;
-  virtual std::string_view kind() const = 0;  // "local", "threads", "mpi"
+  virtual std::string_view kind() const = 0;  // "local", "threads", "mpi", "nccl"
 
   // Every rank's data becomes the sum over ranks. dtype f32, f64 or i64.
   [[nodiscard]] virtual Request all_reduce(Span data) = 0;
@@ -125,6 +130,10 @@ class Communicator {
   [[nodiscard]] virtual Request all_gather(Span data, std::span<const std::size_t> offsets) = 0;
   // Afterwards every rank's data equals root's. Any dtype.
   [[nodiscard]] virtual Request broadcast(Span data, int root) = 0;
+
+  // Complete when the device has done what it was given so far (on CPUs at once): tells when that
+  // was. Not collective.
+  [[nodiscard]] virtual Request mark();
 
   // Blocking; result [rank] holds what each rank gave, lengths may differ (0 included). For
   // control, not for bulk.
@@ -140,7 +149,8 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split_by_node() = 0;
 
   // Memory this communicator moves best: under MPI shared with the ranks of the node, where they
-  // can. Not collective. Throws Error that names the size where the machine has no more.
+  // can; under NCCL of the GPU, where the host cannot touch it. Not collective. Throws Error that
+  // names the size where the machine has no more.
   virtual Buffer allocate(std::size_t size_bytes) = 0;
 
   // Bounds each wait for an operation that starts from now on. Zero or less: for ever, the default

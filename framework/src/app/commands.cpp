@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -73,23 +74,40 @@ std::string plural(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-Environment start_up(Launch& launch, const Config& config) {
+// Where the GPUs' communication has failed nobody can go on; called on a thread of its own.
+void end_all(const std::string& reason, Launch& launch) {
+  print_error(reason, &launch);
+  std::_Exit(launch.fail(static_cast<int>(ExitCode::kCommunication)));
+}
+
+struct Started {
+  Environment environment;
+  Placement placement;
+};
+
+// device: what run.device says, or cpu where nothing is computed.
+Started start_up(Launch& launch, const Config& config, const std::string& device) {
   Communicator& world = launch.world();
   world.set_timeout(std::chrono::milliseconds(static_cast<std::int64_t>(config.run.timeout * 1e3)));
   Environment environment;
   int threads = 1;
   collectively(world, [&] { threads = use_threads(); });
-  collectively(world, [&] { environment = survey(world, launch.host(), threads); });
+  Placement placement = place(device, world);
+  placement.on_failure = [&launch](const std::string& reason) { end_all(reason, launch); };
+  collectively(world, [&] {
+    environment = survey(world, {.host = launch.host(), .device = placement.name}, threads);
+  });
   say(launch, "trireme " + plural(environment.hosts.size(), "rank") + " on " +
                   plural(static_cast<std::size_t>(environment.nodes), "node") + ", " +
-                  plural(static_cast<std::size_t>(threads), "thread") + " a rank; " +
+                  plural(static_cast<std::size_t>(threads), "thread") + " a rank" +
+                  (placement.device.is_cuda() ? ", " + placement.name : "") + "; " +
                   config.data.name + " -> " + config.model.name + ", run directory " +
                   config.run.dir + "\n");
   if (const std::string why = launch.without_node_memory(); !why.empty())
     say(launch, "data between the ranks of a node travels as messages: " + why + "\n");
   const std::string crowded = oversubscription(world, threads);
   if (!crowded.empty() && world.rank() == 0) warn(crowded);
-  return environment;
+  return {.environment = std::move(environment), .placement = std::move(placement)};
 }
 
 // The loop itself: from here on an error of one rank alone ends the job on the spot.
@@ -145,8 +163,9 @@ void restore(Trainer& trainer, const std::string& checkpoint, Launch& launch) {
 
 int train(TrainRequest request, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
-  const Environment environment = start_up(launch, request.config);
-  Session session(request.config, registry, world, warn);
+  const Started started =
+      start_up(launch, request.config, request.dry_run ? "cpu" : request.config.run.device);
+  Session session(request.config, registry, world, warn, started.placement);
   if (request.dry_run) {
     say(launch, to_text(estimate(session, world.size()), session, world.size()));
     return 0;
@@ -161,7 +180,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   Trainer& trainer =
       session.make_trainer({.observer = &sinks.observer(),
                             .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
-                            .environment = environment.json,
+                            .environment = started.environment.json,
                             .stop_requested = [&signals] { return signals.received() != 0; }});
   if (const std::int64_t samples = session.data().train->size();
       world.rank() == 0 && session.config().train.global_batch > samples) {
@@ -174,7 +193,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   collectively(world, [&] {
     if (world.rank() != 0) return;
     directory->write("config.yaml", dump_config(session.config()));
-    directory->write("env.json", environment.json + "\n");
+    directory->write("env.json", started.environment.json + "\n");
   });
   const int code = train_guarded(trainer, sinks, launch);
   const bool went_well =
@@ -334,8 +353,8 @@ int command_eval(const CommandLine& line, const Registry& registry, Launch& laun
     const Config trained = read_config(source, {}, registry, world).config;
     collectively(world, [&] { require_same_split(trained, config); });
   }
-  start_up(launch, config);
-  Session session(config, registry, world, warn);
+  const Started started = start_up(launch, config, config.run.device);
+  Session session(config, registry, world, warn, started.placement);
   const EvalEvent event = evaluate_found(session, source, line, world);
   const ProgressText text(config.metric.name, [] { return std::chrono::steady_clock::now(); });
   say(launch, text.eval(event) + "\n" + source.checkpoint + "\n");

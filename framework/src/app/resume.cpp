@@ -8,17 +8,10 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kMayChange[] = {"run.name",
-                                      "run.timeout",
-                                      "data.workers",
-                                      "data.prefetch",
-                                      "train.epochs",
-                                      "train.max_steps",
-                                      "train.eval_every_epochs",
-                                      "train.eval_batch",
-                                      "train.patience",
-                                      "checkpoint.*",
-                                      "log.*"};
+constexpr const char* kMayChange[] = {
+    "run.name",         "run.device",     "run.timeout",     "data.workers",
+    "data.prefetch",    "train.epochs",   "train.max_steps", "train.eval_every_epochs",
+    "train.eval_batch", "train.patience", "checkpoint.*",    "log.*"};
 
 }  // namespace
 

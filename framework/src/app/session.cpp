@@ -7,6 +7,7 @@
 
 #include "app/declared.hpp"
 #include "comm/agree.hpp"
+#include "comm/nccl.hpp"
 #include "comm/shared_error.hpp"
 
 namespace trireme {
@@ -58,9 +59,10 @@ std::vector<std::string> describe(const TrainerData& data) {
 }  // namespace
 
 Session::Session(Config config, const Registry& registry, Communicator& world,
-                 const std::function<void(const std::string&)>& warn)
+                 const std::function<void(const std::string&)>& warn, Placement placement)
     : config_(std::move(config)),
       world_(world),
+      placement_(std::move(placement)),
       control_(world.split(0, world.rank())),
       node_(world.split_by_node()),
       task_(make_task(registry, config_)) {
@@ -70,7 +72,8 @@ Session::Session(Config config, const Registry& registry, Communicator& world,
   collectively(*control_, [&] { open_data(registry, warn); });
   collectively(*control_, [&] { require_equal(*control_, "the data", describe(data_)); });
   collectively(*control_, [&] {
-    replica_ = make_replica(config_, model_entry(registry, config_.model.name), format_.spec);
+    replica_ = make_replica(config_, model_entry(registry, config_.model.name), format_.spec,
+                            placement_.device);
   });
 }
 
@@ -95,7 +98,8 @@ void Session::open_data(const Registry& registry,
   }
   format_ = {.spec = whole->spec(),
              .precision = precision_of(config_.train.precision),
-             .augment = augment_options(config_)};
+             .augment = augment_options(config_),
+             .device = placement_.device};
   if (format_.spec.input_dtype == DType::kU8)
     Augmenter(format_.spec, format_.augment);  // throws what does not fit
 }
@@ -108,10 +112,16 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
   TRIREME_ASSERT(trainer_ == nullptr, "one trainer a session");
   require_fit();
   collectively(*control_, [&] { start_equal(replica_, *data_.train, format_, *control_); });
+  if (placement_.device.is_cuda()) {
+    gpus_ = make_nccl_communicator(world_.split(0, world_.rank()),
+                                   {.device = placement_.device.index(),
+                                    .timeout = milliseconds(config_.run.timeout),
+                                    .on_failure = placement_.on_failure});
+  }
   collectively(*control_, [&] {
     trainer_ = std::make_unique<Trainer>(
         TrainerParts{.config = config_,
-                     .gradients = world_,
+                     .gradients = gpus_ != nullptr ? *gpus_ : world_,
                      .control = *control_,
                      .replica = replica_,
                      .task = task_,

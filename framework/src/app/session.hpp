@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "app/placement.hpp"
 #include "config/config.hpp"
 #include "train/trainer.hpp"
 #include "trireme/registry.hpp"
@@ -25,16 +26,18 @@ struct TrainingOptions {
 // words.
 class Session {
  public:
-  // Opens the data sets and builds the model. The referenced objects must outlive the session.
-  // warn: told on rank 0 what the data set has to say.
+  // Opens the data sets and builds the model, on the device of `placement`. world: in host memory.
+  // The referenced objects must outlive the session. warn: told on rank 0 what the data set has to
+  // say.
   Session(Config config, const Registry& registry, Communicator& world,
-          const std::function<void(const std::string&)>& warn = {});
+          const std::function<void(const std::string&)>& warn = {}, Placement placement = {});
 
   // Tries the model, loss and metric on a sample: what does not fit together is found before
   // training.
   void require_fit();
 
-  // Equal parameters on all ranks, flat buffers, hooks. Once a session.
+  // Equal parameters on all ranks, flat buffers, hooks; on GPUs a group of NCCL's for them. Once a
+  // session.
   Trainer& make_trainer(const TrainingOptions& options);
 
   // Loads a checkpoint's parameters and evaluates. split: "test" or "validation".
@@ -49,7 +52,9 @@ class Session {
 
   Config config_;
   Communicator& world_;
+  Placement placement_;
   std::unique_ptr<Communicator> control_, node_;
+  std::unique_ptr<Communicator> gpus_;  // null: gradients lie in host memory, and world_ sums them
   Task task_;
   InputFormat format_;
   TrainerData data_;

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <span>
 
+#include <ATen/ops/linalg_vector_norm.h>
+
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -37,7 +39,11 @@ std::span<const T> elements(const at::Tensor& tensor) {
 }  // namespace
 
 double sum_of_squares(const at::Tensor& tensor) {
-  TRIREME_ASSERT(tensor.is_contiguous() && tensor.is_cpu(), "a flat piece of a bucket is expected");
+  TRIREME_ASSERT(tensor.is_contiguous(), "a flat piece of a bucket is expected");
+  if (!tensor.is_cpu()) {
+    const auto norm = at::linalg_vector_norm(tensor, 2, {}, false, at::kDouble).item<double>();
+    return norm * norm;
+  }
   if (tensor.scalar_type() == at::kFloat) return sum_of_squares(elements<float>(tensor));
   TRIREME_ASSERT(tensor.scalar_type() == at::kDouble, "gradients are float32 or float64");
   return sum_of_squares(elements<double>(tensor));

@@ -14,6 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+double ms(Clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
 }  // namespace
 
 class GradientSync::Hook : public torch::autograd::FunctionPostHook {
@@ -110,21 +114,28 @@ void GradientSync::post(std::size_t bucket) {
 }
 
 void GradientSync::finish_step() {
-  timing_.backward_returned = Clock::now();
+  const auto start = Clock::now();
+  backward_done_ = communicator_.mark();
   if (!counted_ && last_backward_) {
     std::transform(fired_.begin(), fired_.end(), expected_.begin(),
                    [](int n) { return std::max(n, 1); });
     counted_ = true;
   }
   while (requests_.size() < missing_.size()) post(requests_.size());
-  for (std::size_t b = 0; b < requests_.size(); ++b) {
-    requests_[b].wait();
-    timing_.buckets[b].completed = requests_[b].completed_at();
-  }
-  requests_.clear();
+  for (Request& request : requests_) request.wait();
   last_backward_ = false;
-  timing_.exposed_ms =
-      std::chrono::duration<double, std::milli>(Clock::now() - timing_.backward_returned).count();
+  timing_.exposed_ms = ms(Clock::now() - start);
+}
+
+const StepCommunication& GradientSync::last_step() {
+  timing_.backward_returned = backward_done_.completed_at();
+  for (std::size_t b = 0; b < requests_.size(); ++b) {
+    timing_.buckets[b].completed = requests_[b].completed_at();
+    // The host of a GPU has not waited.
+    timing_.exposed_ms =
+        std::max(timing_.exposed_ms, ms(timing_.buckets[b].completed - timing_.backward_returned));
+  }
+  return timing_;
 }
 
 }  // namespace trireme

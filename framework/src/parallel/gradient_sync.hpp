@@ -21,7 +21,7 @@ struct BucketTiming {
 struct StepCommunication {
   std::vector<BucketTiming> buckets;  // [bucket]
   std::chrono::steady_clock::time_point backward_returned;
-  double exposed_ms = 0;  // finish_step() waited this long
+  double exposed_ms = 0;  // from backward's end to the last sum's
 
   // Share of bytes whose reduction was complete when backward returned; 0 where there are none.
   double overlapped_share() const;
@@ -40,7 +40,8 @@ struct StepCommunication {
 
 // One step is begin_step(), then for each micro-batch forward and backward, the last of them after
 // expect_last_backward(), then finish_step(). Accumulation over the micro-batches before needs no
-// communication. Not thread-safe; hooks run in the thread that calls backward.
+// communication. Not thread-safe; hooks run in the thread that calls backward or, on a GPU, in
+// autograd's thread of that device while the caller waits.
 class GradientSync {
  public:
   // `flat` and `communicator` must outlive this; nothing else may use the communicator between
@@ -52,11 +53,13 @@ class GradientSync {
 
   void begin_step();            // gradients become zero
   void expect_last_backward();  // from here on full buckets are posted
-  // Collective. Posts what is left and waits. Afterwards this rank's shard of each bucket's
-  // gradients holds the sum over ranks; the rest of the gradients is unspecified.
+  // Collective. Posts what is left and waits (on a GPU the device does). Afterwards this rank's
+  // shard of each bucket's gradients holds the sum over ranks; the rest of the gradients is
+  // unspecified.
   void finish_step();
 
-  const StepCommunication& last_step() const { return timing_; }
+  // After finish_step(). On a GPU it waits for the reductions.
+  const StepCommunication& last_step();
 
  private:
   class Hook;
@@ -73,6 +76,7 @@ class GradientSync {
   std::vector<int> fired_;            // [parameter] in this backward
   std::vector<std::size_t> missing_;  // [bucket] parameters that have not fired as expected
   std::vector<Request> requests_;     // [posted bucket]
+  Request backward_done_;
   bool last_backward_ = false, counted_ = false;
   StepCommunication timing_;
 };

@@ -121,21 +121,19 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
   context_->sample_ids = batch.sample_ids;
   const at::Tensor output = replica_.model->forward(batch.input);
   const at::Tensor loss = task_.loss(output, batch.target);
-  const auto value = loss.item<double>();
-  sums.loss += value;
-  if (!std::isfinite(value)) {
-    sums.not_finite = 1;
-    bad_samples_ = batch.sample_ids;
-  }
-  {
-    const at::NoGradGuard no_grad;
-    sums.metric += task_.metric(output, batch.target).item<double>();
-  }
   if (last) {
     buffers_.start(share);
     sync_.expect_last_backward();
   }
   (task_.mean_loss ? loss / terms : loss).backward();
+  // Numbers are read last: reading waits for a GPU, which should have the backward pass by then.
+  const at::NoGradGuard no_grad;
+  sums.metric += task_.metric(output, batch.target).item<double>();
+  const auto value = loss.item<double>();
+  sums.loss += value;
+  if (std::isfinite(value)) return;
+  sums.not_finite = 1;
+  bad_samples_ = batch.sample_ids;
 }
 
 TrainingStep::Sums TrainingStep::agree(Sums local) const {

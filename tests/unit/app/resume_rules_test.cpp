@@ -53,11 +53,20 @@ TEST(ResumeRules, LengthCadenceAndLoggingMayChangeAndNothingElse) {
       }
     }
   }
-  const std::set<std::string> expected{
-      "checkpoint.every_steps", "checkpoint.keep",  "data.prefetch",   "data.workers",
-      "log.console_seconds",    "log.every_steps",  "run.name",        "run.timeout",
-      "train.epochs",           "train.eval_batch", "train.max_steps", "train.eval_every_epochs",
-      "train.patience"};
+  const std::set<std::string> expected{"checkpoint.every_steps",
+                                       "checkpoint.keep",
+                                       "data.prefetch",
+                                       "data.workers",
+                                       "log.console_seconds",
+                                       "log.every_steps",
+                                       "run.device",
+                                       "run.name",
+                                       "run.timeout",
+                                       "train.epochs",
+                                       "train.eval_batch",
+                                       "train.max_steps",
+                                       "train.eval_every_epochs",
+                                       "train.patience"};
   EXPECT_EQ(allowed, expected);
 }
 
