@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/nccl.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "comm/call.hpp"
@@ -47,10 +48,13 @@ class NcclOperation : public Operation {
   }
   std::chrono::steady_clock::time_point completed_at() const override {
     flight_->done.wait();
+    const auto now = std::chrono::steady_clock::now();
     using Ms = std::chrono::duration<float, std::milli>;
     const DeviceMoment& reference = *flight_->reference;
-    return reference.time + std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                Ms(flight_->done.ms_since(reference.event)));
+    const Ms since(flight_->done.ms_since(reference.event));
+    // The host has seen the reference late, never early.
+    return std::min(now,
+                    reference.time + std::chrono::duration_cast<std::chrono::nanoseconds>(since));
   }
 
  private:

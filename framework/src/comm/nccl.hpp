@@ -34,6 +34,9 @@ struct NcclOptions {
 // results as it reads any tensor, by a copy on the compute stream. That stream is CUDA's default
 // stream, which torch uses unless it is told otherwise, and nobody tells it here.
 //
+// The first operation of a group connects its ranks and keeps the host until that is done: groups
+// should first be used in the same order on all ranks.
+//
 // Note [No wait without an end]
 // NCCL runs in its non-blocking mode, and a thread looks at each group ten times a second: an error
 // that NCCL reports, or an operation that has not ended within the time-out after the device was
