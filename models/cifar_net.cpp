@@ -59,7 +59,7 @@ class Group final : public nn::Module {
 // Sum over all kKernel x kKernel patches p of p p', in double; also counts them.
 torch::Tensor sum_of_patch_products(const torch::Tensor& images, std::int64_t& num_patches) {
   const std::int64_t size = images.size(1) * kKernel * kKernel;
-  torch::Tensor sum = torch::zeros({size, size}, torch::kDouble);
+  torch::Tensor sum = torch::zeros({size, size}, images.options().dtype(torch::kDouble));
   // In pieces: the patches of all samples at once would take gigabytes.
   for (const torch::Tensor& piece : images.split(500)) {
     const torch::Tensor patches = piece.to(torch::kDouble)
@@ -104,7 +104,8 @@ class CifarNet final : public Model {
     const torch::NoGradGuard no_grad;
     std::int64_t num_patches = 0;
     const torch::Tensor sum = sum_of_patch_products(images, num_patches);
-    const auto [values, vectors] = at::linalg_eigh(sum / num_patches);
+    // On the CPU: a GPU's solver may return other signs, and so another network.
+    const auto [values, vectors] = at::linalg_eigh((sum / num_patches).cpu());
     const torch::Tensor half = (vectors / (values + 5e-4).sqrt()).t();
     whiten_->weight.copy_(torch::cat({half, -half}).reshape(whiten_->weight.sizes()));
   }

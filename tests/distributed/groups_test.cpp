@@ -72,6 +72,18 @@ TEST_P(Groups, SplitGathersEqualColoursOrderedByKey) {
   });
 }
 
+TEST_P(Groups, AMarkTellsWhenItWasMade) {
+  on_every_rank([](Communicator& communicator) {
+    const auto before = std::chrono::steady_clock::now();
+    Request mark = communicator.mark();
+    mark.wait();
+    EXPECT_TRUE(mark.test());
+    const auto completed_at = mark.completed_at();
+    EXPECT_GE(completed_at, before);
+    EXPECT_LE(completed_at, std::chrono::steady_clock::now());
+  });
+}
+
 TEST_P(Groups, EqualKeysKeepTheOrderOfRanks) {
   on_every_rank([](Communicator& communicator) {
     const auto same = communicator.split(5, 0);
@@ -189,8 +201,9 @@ TEST_P(Groups, RequestsCompleteWithoutAWaitAndKnowWhen) {
     communicator.barrier();
     while (!request.test()) std::this_thread::yield();
     EXPECT_EQ(data[0], communicator.size());
-    EXPECT_GE(request.completed_at(), before);
-    EXPECT_LE(request.completed_at(), std::chrono::steady_clock::now());
+    const auto completed_at = request.completed_at();
+    EXPECT_GE(completed_at, before);
+    EXPECT_LE(completed_at, std::chrono::steady_clock::now());
   });
 }
 

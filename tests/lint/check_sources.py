@@ -29,7 +29,8 @@ WITHOUT_TORCH = {"base", "config", "comm", "data", "checkpoint", "observe"}
 TORCH = re.compile(r"(torch|ATen|c10)/|trireme/(model|registry|app)\.hpp")
 # Headers of others that stay in their layers.
 ONLY_IN: list[tuple[re.Pattern[str], set[str]]] = [
-    (re.compile(r"mpi\.h"), {"comm"}),
+    (re.compile(r"mpi\.h|nccl\.h"), {"comm"}),
+    (re.compile(r"cuda_runtime"), {"comm", "device"}),
     (re.compile(r"yaml-cpp/"), {"config"}),
     (re.compile(r"hdf5\.h|H5"), {"checkpoint"}),
     (re.compile(r"turbojpeg\.h|png\.h|zlib\.h"), {"data"}),

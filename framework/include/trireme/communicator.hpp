@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives that training needs, over a group of ranks. Three kinds exist: local (one rank),
-// threads (ranks are threads of one process: tests), MPI. No torch and no MPI header here.
+// The collectives that training needs, over a group of ranks. Four kinds exist: local (one rank),
+// threads (ranks are threads of one process: tests), MPI, and NCCL, whose data is memory of GPUs.
+// No torch, MPI or CUDA header here.
 #pragma once
 
 #include <chrono>
@@ -37,11 +38,14 @@ class Operation {
   virtual ~Operation() = default;
   // True once complete; throws the CommError that the operation failed with.
   virtual bool test() = 0;
-  // Blocks, at most the communicator's time-out; throws what the operation failed with.
+  // Blocks, at most the communicator's time-out; throws what the operation failed with. On a GPU it
+  // is the device that waits: what the compute stream is given afterwards finds the result, and the
+  // host goes on.
   virtual void wait() = 0;
   // Waits like wait() until nothing touches the memory any more, and drops the outcome.
   virtual void abandon() noexcept = 0;
-  // When the operation completed, by the steady clock; valid once test() has been true.
+  // When the operation completed, by the steady clock; valid once test() has been true or wait()
+  // has returned. Blocks until the device is there.
   virtual std::chrono::steady_clock::time_point completed_at() const = 0;
 };
 
@@ -140,6 +144,8 @@ struct Wire {
 //  * Sums are taken element by element in the dtype of the data, in rank order within a node
 //    ((x0 + x1) + x2) ..., and so over the nodes' sums: the result is bitwise the same on every
 //    rank, from run to run, and for every kind of communicator with the same placement of ranks.
+//    Except for NCCL, whose order is its own: the same on every rank, and from run to run on the
+//    same GPUs and links.
 //  * In place. count 0 is legal. Counts beyond 2^31 are split inside.
 //  * Errors: wrong arguments (dtype, offsets, root) are an InternalError at the call. CommError
 //    names operation, sequence number, count, dtype and rank. After one the ranks no longer agree
@@ -152,7 +158,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;  // 0 .. size()-1
   virtual int size() const = 0;
-  virtual std::string_view kind() const = 0;  // "local", "threads", "mpi"
+  virtual std::string_view kind() const = 0;  // "local", "threads", "mpi", "nccl"
   virtual Placement placement() const = 0;
 
   // Every rank's data becomes the sum over ranks. dtype f32, f64 or i64.
@@ -173,6 +179,10 @@ class Communicator {
   // Afterwards every rank's data equals root's. Any dtype.
   [[nodiscard]] virtual Request broadcast(Span data, int root) = 0;
 
+  // Complete when the device has done what it was given so far (on CPUs at once): tells when that
+  // was. Not collective.
+  [[nodiscard]] virtual Request mark();
+
   // Blocking; result [rank] holds what each rank gave, lengths may differ (0 included). For
   // control, not for bulk.
   virtual std::vector<std::string> exchange(std::string_view bytes) = 0;
@@ -187,7 +197,8 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split_by_node() = 0;
 
   // Memory this communicator moves best: under MPI shared with the ranks of the node, where they
-  // can. Not collective. Throws Error that names the size where the machine has no more.
+  // can; under NCCL of the GPU, where the host cannot touch it. Not collective. Throws Error that
+  // names the size where the machine has no more.
   virtual Buffer allocate(std::size_t size_bytes) = 0;
   // Collective, blocking, for setup. The same memory for all ranks of this rank's node; given back
   // when the last of them has destroyed its buffer. Who writes what, and when the others may read

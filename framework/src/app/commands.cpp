@@ -2,6 +2,7 @@
 #include "app/commands.hpp"
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -34,29 +35,43 @@ std::string plural(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-Environment start_up(Launch& launch, const Config& config) {
+// Where the GPUs' communication has failed nobody can go on; called on a thread of its own.
+void end_all(const std::string& reason, Launch& launch) {
+  print_error(reason, &launch);
+  std::_Exit(launch.fail(static_cast<int>(ExitCode::kCommunication)));
+}
+
+struct Started {
+  Environment environment;
+  RankDevice device;
+};
+
+// wish: what run.device says, or cpu where nothing is computed.
+Started start_up(Launch& launch, const Config& config, const std::string& wish) {
   Communicator& world = launch.world();
   world.set_timeout(std::chrono::milliseconds(static_cast<std::int64_t>(config.run.timeout * 1e3)));
   Environment environment;
   int threads = 1;
   collectively(world, [&] { threads = use_threads(); });
+  RankDevice device = find_device(wish, world);
+  device.on_failure = [&launch](const std::string& reason) { end_all(reason, launch); };
   collectively(world, [&] {
-    environment = survey(world, launch.host(), threads,
+    environment = survey(world, {.host = launch.host(), .device = device.name}, threads,
                          {.messages = launch.transport(),
                           .thread_level = launch.thread_level(),
                           .network = launch.network().applied});
   });
   say(launch, "trireme " + plural(environment.hosts.size(), "rank") + " on " +
                   plural(static_cast<std::size_t>(environment.nodes), "node") + ", " +
-                  plural(static_cast<std::size_t>(threads), "thread") + " a rank; " +
-                  config.data.name + " -> " + config.model.name + ", run directory " +
-                  config.run.dir + "\n");
+                  plural(static_cast<std::size_t>(threads), "thread") + " a rank" +
+                  (device.device.is_cuda() ? ", " + device.name : "") + "; " + config.data.name +
+                  " -> " + config.model.name + ", run directory " + config.run.dir + "\n");
   say(launch, describe_network(launch.network(), launch.transport(), environment.nodes));
   if (const std::string why = launch.without_node_memory(); !why.empty())
     say(launch, "data between the ranks of a node travels as messages: " + why + "\n");
   const std::string crowded = oversubscription(world, threads);
   if (!crowded.empty() && world.rank() == 0) warn(crowded);
-  return environment;
+  return {.environment = std::move(environment), .device = std::move(device)};
 }
 
 // The loop itself: from here on an error of one rank alone ends the job on the spot.
@@ -112,8 +127,9 @@ void restore(Trainer& trainer, const std::string& checkpoint, Launch& launch) {
 
 int train(TrainRequest request, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
-  const Environment environment = start_up(launch, request.config);
-  Session session(request.config, registry, world, warn);
+  const Started started =
+      start_up(launch, request.config, request.dry_run ? "cpu" : request.config.run.device);
+  Session session(request.config, registry, world, warn, started.device);
   if (request.dry_run) {
     say(launch, to_text(estimate(session, world.size()), session, world.size()));
     return 0;
@@ -128,7 +144,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   Trainer& trainer =
       session.make_trainer({.observer = &sinks.observer(),
                             .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
-                            .environment = environment.json,
+                            .environment = started.environment.json,
                             .stop_requested = [&signals] { return signals.received() != 0; }});
   if (const std::int64_t samples = session.data().train->size();
       world.rank() == 0 && session.config().train.global_batch > samples) {
@@ -148,8 +164,9 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     if (world.rank() != 0) return;
     directory->write("config.yaml", dump_config(session.config()));
     const auto& link = session.link();
-    directory->write("env.json",
-                     (link ? with_link(environment.json, *link) : environment.json) + "\n");
+    directory->write(
+        "env.json",
+        (link ? with_link(started.environment.json, *link) : started.environment.json) + "\n");
   });
   const int code = train_guarded(trainer, sinks, launch);
   const bool went_well =
@@ -310,8 +327,8 @@ int command_eval(const CommandLine& line, const Registry& registry, Launch& laun
     const Config trained = read_config(source, {}, registry, world).config;
     collectively(world, [&] { require_same_split(trained, config); });
   }
-  start_up(launch, config);
-  Session session(config, registry, world, warn);
+  const Started started = start_up(launch, config, config.run.device);
+  Session session(config, registry, world, warn, started.device);
   const EvalEvent event = evaluate_found(session, source, line, world);
   const ProgressText text(config.metric.name, [] { return std::chrono::steady_clock::now(); });
   say(launch, text.eval(event) + "\n" + source.checkpoint + "\n");

@@ -10,7 +10,9 @@
 #include "checkpoint/hdf5_version.hpp"
 #include "comm/agree.hpp"
 #include "comm/mpi.hpp"
+#include "comm/nccl.hpp"
 #include "device/cpu.hpp"
+#include "device/gpu.hpp"
 
 namespace trireme {
 namespace {
@@ -44,21 +46,31 @@ nlohmann::ordered_json to_json(const std::vector<NetworkVariable>& variables) {
   return json;
 }
 
+std::string or_not_built_in(const std::string& version) {
+  return version.empty() ? "not built in" : version;
+}
+
 }  // namespace
 
 std::string version_text() {
+  const NcclLibrary nccl = nccl_library();
   return std::string("trireme ") + version() + "\n  LibTorch  " + torch_version() + " (CPU, " +
          instruction_set() + ")\n  MPI       " + MpiEnvironment::library_version() +
-         "\n  HDF5      " + hdf5_version() + "\n  CUDA      not built in\n  NCCL      not built in";
+         "\n  HDF5      " + hdf5_version() + "\n  CUDA      " + or_not_built_in(cuda_version()) +
+         "\n  NCCL      " +
+         or_not_built_in(nccl.running.empty() ? "" : nccl.running + " (" + nccl.path + ")");
 }
 
-Environment survey(Communicator& world, const std::string& host, int threads,
+Environment survey(Communicator& world, const Whereabouts& where, int threads,
                    const Transport& transport) {
+  const std::string nccl = nccl_library().running;
   require_equal(world, "the build and its surroundings",
                 {std::string("trireme ") + version(), std::string("LibTorch ") + torch_version(),
+                 "CUDA " + or_not_built_in(cuda_version()), "NCCL " + or_not_built_in(nccl),
                  std::string("instruction set ") + instruction_set(),
                  std::to_string(threads) + " threads a rank"});
-  Environment environment{.hosts = world.exchange(host), .threads_per_rank = threads, .json = {}};
+  Environment environment{
+      .hosts = world.exchange(where.host), .threads_per_rank = threads, .json = {}};
   environment.nodes =
       static_cast<int>(std::set(environment.hosts.begin(), environment.hosts.end()).size());
   nlohmann::ordered_json json;
@@ -66,6 +78,8 @@ Environment survey(Communicator& world, const std::string& host, int threads,
   json["libtorch"] = torch_version();
   json["mpi"] = MpiEnvironment::library_version();
   json["hdf5"] = hdf5_version();
+  json["cuda"] = or_not_built_in(cuda_version());
+  json["nccl"] = or_not_built_in(nccl);
   json["instruction_set"] = instruction_set();
   json["threads_per_rank"] = threads;
   json["world_size"] = world.size();
@@ -75,6 +89,7 @@ Environment survey(Communicator& world, const std::string& host, int threads,
   json["network_set"] = to_json(transport.network.set);
   json["network_kept"] = to_json(transport.network.kept);
   json["hosts"] = environment.hosts;
+  json["devices"] = world.exchange(where.device);
   environment.json = json.dump(2);
   return environment;
 }

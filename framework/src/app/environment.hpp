@@ -17,7 +17,8 @@ struct Environment {
   std::vector<std::string> hosts;  // [rank]
   int nodes = 1;
   int threads_per_rank = 1;
-  std::string json;  // an object: versions, instruction set, ranks, hosts, threads, transport
+  std::string
+      json;  // an object: versions, instruction set, ranks, hosts, devices, threads, transport
 };
 // The object with what measure_link() found, too.
 std::string with_link(const std::string& json, const Link& link);
@@ -29,9 +30,14 @@ struct Transport {
   AppliedNetwork network;
 };
 
-// Collective. CommError on every rank where ranks differ in version, LibTorch, instruction set or
-// threads: sums would not be what one rank computes.
-Environment survey(Communicator& world, const std::string& host, int threads,
+struct Whereabouts {
+  std::string host;
+  std::string device;  // "cpu", or the GPU's name
+};
+
+// Collective. CommError on every rank where ranks differ in version, LibTorch, CUDA, NCCL,
+// instruction set or threads: sums would not be what one rank computes.
+Environment survey(Communicator& world, const Whereabouts& where, int threads,
                    const Transport& transport);
 
 // A line to warn with where a node's ranks want more threads than they have cores; "" where all is

@@ -9,6 +9,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* kMayChange[] = {"run.name",
+                                      "run.device",
                                       "run.timeout",
                                       "data.workers",
                                       "data.prefetch",

@@ -10,6 +10,7 @@
 #include "app/declared.hpp"
 #include "app/environment.hpp"
 #include "comm/agree.hpp"
+#include "comm/nccl.hpp"
 #include "comm/shared_error.hpp"
 
 namespace trireme {
@@ -61,14 +62,14 @@ std::vector<std::string> describe(const TrainerData& data) {
 }  // namespace
 
 Session::Session(Config config, const Registry& registry, Communicator& world,
-                 const std::function<void(const std::string&)>& warn)
+                 const std::function<void(const std::string&)>& warn, RankDevice device)
     : config_(std::move(config)),
       world_(world),
+      device_(std::move(device)),
       control_(world.split(0, world.rank())),
       node_(world.split_by_node()),
-      statistics_(config_.parallel.sync_batch_norm && world.size() > 1
-                      ? world.split(0, world.rank())
-                      : nullptr),
+      statistics_(config_.parallel.sync_batch_norm && world.size() > 1 ? group_on_device()
+                                                                       : nullptr),
       task_(make_task(registry, config_)) {
   for (Communicator* communicator : {&world_, control_.get(), node_.get(), statistics_.get()}) {
     if (communicator != nullptr) communicator->set_timeout(milliseconds(config_.run.timeout));
@@ -76,7 +77,8 @@ Session::Session(Config config, const Registry& registry, Communicator& world,
   collectively(*control_, [&] { open_data(registry, warn); });
   collectively(*control_, [&] { require_equal(*control_, "the data", describe(data_)); });
   collectively(*control_, [&] {
-    replica_ = make_replica(config_, model_entry(registry, config_.model.name), format_.spec);
+    replica_ = make_replica(config_, model_entry(registry, config_.model.name), format_.spec,
+                            device_.device);
     if (config_.parallel.sync_batch_norm) require_batch_norm(*replica_.model);
   });
 }
@@ -102,7 +104,8 @@ void Session::open_data(const Registry& registry,
   }
   format_ = {.spec = whole->spec(),
              .precision = precision_of(config_.train.precision),
-             .augment = augment_options(config_)};
+             .augment = augment_options(config_),
+             .device = device_.device};
   if (format_.spec.input_dtype == DType::kU8)
     Augmenter(format_.spec, format_.augment);  // throws what does not fit
 }
@@ -111,13 +114,21 @@ void Session::require_fit() {
   collectively(*control_, [&] { try_forward(replica_, task_, format_, *data_.train); });
 }
 
+std::unique_ptr<Communicator> Session::group_on_device() const {
+  auto group = world_.split(0, world_.rank());
+  if (!device_.device.is_cuda()) return group;
+  return make_nccl_communicator(std::move(group), {.device = device_.device.index(),
+                                                   .timeout = milliseconds(config_.run.timeout),
+                                                   .on_failure = device_.on_failure});
+}
+
 // Rounded to 10 kB: a number that can be read and written.
 void Session::choose_bucket_size() {
   if (config_.parallel.bucket_mb > 0) return;
   std::size_t total = 0;
   for (const NamedTensor& parameter : replica_.trained) total += parameter.tensor.nbytes();
   Link link;  // of one rank: as good as any
-  if (world_.size() > 1) link_ = link = measure_link(world_);
+  if (world_.size() > 1) link_ = link = measure_link(gradients());
   const double bytes =
       world_.size() > 1 ? static_cast<double>(best_bucket_bytes(link, total)) : 25e6;
   config_.parallel.bucket_mb = std::max(1.0, std::round(bytes / 1e4)) / 100;
@@ -127,12 +138,13 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
   TRIREME_ASSERT(trainer_ == nullptr, "one trainer a session");
   require_fit();
   collectively(*control_, [&] { start_equal(replica_, *data_.train, format_, *control_); });
+  if (device_.device.is_cuda()) gpus_ = group_on_device();
   choose_bucket_size();
   if (statistics_ != nullptr) bind_batch_norm(*replica_.model, *statistics_);
   collectively(*control_, [&] {
     trainer_ = std::make_unique<Trainer>(TrainerParts{
         .config = config_,
-        .gradients = world_,
+        .gradients = gradients(),
         .control = *control_,
         .replica = replica_,
         .task = task_,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "app/rank_device.hpp"
 #include "config/config.hpp"
 #include "parallel/link.hpp"
 #include "train/trainer.hpp"
@@ -27,17 +28,18 @@ struct TrainingOptions {
 // words.
 class Session {
  public:
-  // Opens the data sets and builds the model. The referenced objects must outlive the session.
-  // warn: told on rank 0 what the data set has to say.
+  // Opens the data sets and builds the model, on the device of `device`. world: in host memory.
+  // The referenced objects must outlive the session. warn: told on rank 0 what the data set has to
+  // say.
   Session(Config config, const Registry& registry, Communicator& world,
-          const std::function<void(const std::string&)>& warn = {});
+          const std::function<void(const std::string&)>& warn = {}, RankDevice device = {});
 
   // Tries the model, loss and metric on a sample: what does not fit together is found before
   // training.
   void require_fit();
 
-  // Equal parameters on all ranks, flat buffers, hooks. Once a session. Sets parallel.bucket_mb
-  // where the configuration leaves the choice.
+  // Equal parameters on all ranks, flat buffers, hooks; on GPUs a group of NCCL's for them. Once a
+  // session. Sets parallel.bucket_mb where the configuration leaves the choice.
   Trainer& make_trainer(const TrainingOptions& options);
 
   // Loads a checkpoint's parameters and evaluates. split: "test" or "validation".
@@ -50,13 +52,18 @@ class Session {
   const TrainerData& data() const { return data_; }
 
  private:
+  // A group of all ranks whose data lies where this session computes.
+  std::unique_ptr<Communicator> group_on_device() const;
+  Communicator& gradients() { return gpus_ != nullptr ? *gpus_ : world_; }
   void choose_bucket_size();
   void open_data(const Registry& registry, const std::function<void(const std::string&)>& warn);
 
   Config config_;
   Communicator& world_;
+  RankDevice device_;
   std::unique_ptr<Communicator> control_, node_;
   std::unique_ptr<Communicator> statistics_;  // of BatchNorms over ranks; null: each sees its own
+  std::unique_ptr<Communicator> gpus_;  // null: gradients lie in host memory, and world_ sums them
   Task task_;
   InputFormat format_;
   TrainerData data_;

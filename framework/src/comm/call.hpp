@@ -43,6 +43,9 @@ std::string describe(const Call& call);
 // "rank 2 of 4"
 std::string describe_rank(int rank, int size);
 
+// A request that completes here and now.
+Request complete_now();
+
 // Offsets that give each of `size` ranks an equal share of `count`, the first ones one more.
 std::vector<std::size_t> even_offsets(std::size_t count, int size);
 

@@ -119,6 +119,10 @@ class Checker {
              "powersgd");
     only_for(parallel.powersgd_start == defaults.powersgd_start, kind == "powersgd",
              "powersgd_start", "powersgd");
+    demand(config_.run.device == "cpu" || (kind != "fp16" && kind != "bf16"),
+           {"parallel.compression", "run.device"},
+           kind + " is for gradients of CPUs; expected none or powersgd with run.device: " +
+               config_.run.device);
     demand(kind == "none" || parallel.shard_over == "node",
            {"parallel.compression", "parallel.shard_over"},
            kind + " needs parallel.shard_over: node");

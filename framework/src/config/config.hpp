@@ -13,10 +13,11 @@
 namespace trireme {
 
 struct RunConfig {
-  std::string name;       // default: the configuration's file name without .yaml
-  std::string dir;        // the whole path of the run directory; default: runs/NAME
-  std::int64_t seed = 0;  // >= 0
-  double timeout = 600;   // seconds a rank waits for the others; > 0
+  std::string name;            // default: the configuration's file name without .yaml
+  std::string dir;             // the whole path of the run directory; default: runs/NAME
+  std::int64_t seed = 0;       // >= 0
+  std::string device = "cpu";  // cpu | cuda
+  double timeout = 600;        // seconds a rank waits for the others; > 0
 };
 
 struct ModelConfig {

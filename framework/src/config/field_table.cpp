@@ -49,6 +49,11 @@ Section run_section() {
           field("seed", run, &RunConfig::seed,
                 "Seed of all randomness: initial weights, order, augmentation, dropout.",
                 {.min = 0}),
+          field(
+              "device", run, &RunConfig::device,
+              "Where each rank computes: on its cores, or on a GPU of its own. cuda wants a build "
+              "with CUDA (preset cuda-release).",
+              {.choices = {"cpu", "cuda"}}),
           field("timeout", run, &RunConfig::timeout,
                 "Seconds that a rank waits for the others before it gives up.",
                 {.min = 0, .max = kMostSeconds, .above_min = true}),

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <span>
 
+#include <ATen/ops/linalg_vector_norm.h>
+
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -36,23 +38,30 @@ std::span<const T> elements(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<T>(), static_cast<std::size_t>(tensor.numel())};
 }
 
+void add_block(double block, SquaredNorm& norm) {
+  if (std::isfinite(block)) {
+    norm.sum.add(block);
+  } else {
+    norm.is_finite = false;
+  }
+}
+
 template <class T>
 void add_blocks(std::span<const T> values, SquaredNorm& norm) {
   constexpr auto kBlock = static_cast<std::size_t>(kNormBlock);
   for (std::size_t at = 0; at < values.size(); at += kBlock) {
-    const double block = sum_of_squares(values.subspan(at, std::min(kBlock, values.size() - at)));
-    if (!std::isfinite(block)) {
-      norm.is_finite = false;
-      return;
-    }
-    norm.sum.add(block);
+    add_block(sum_of_squares(values.subspan(at, std::min(kBlock, values.size() - at))), norm);
   }
 }
 
 }  // namespace
 
 void add_squares(const at::Tensor& tensor, SquaredNorm& norm) {
-  TRIREME_ASSERT(tensor.is_contiguous() && tensor.is_cpu(), "a flat piece of a bucket is expected");
+  TRIREME_ASSERT(tensor.is_contiguous(), "a flat piece of a bucket is expected");
+  if (!tensor.is_cpu()) {
+    const auto root = at::linalg_vector_norm(tensor, 2, {}, false, at::kDouble).item<double>();
+    return add_block(root * root, norm);
+  }
   if (tensor.scalar_type() == at::kFloat) return add_blocks(elements<float>(tensor), norm);
   TRIREME_ASSERT(tensor.scalar_type() == at::kDouble, "gradients are float32 or float64");
   add_blocks(elements<double>(tensor), norm);

@@ -19,8 +19,8 @@ struct SquaredNorm {
   bool is_finite = true;  // false: the sum means nothing
 };
 
-// Adds the squares of `tensor`, whose blocks begin at its element 0. Contiguous float32 or float64
-// in CPU memory.
+// Adds the squares of `tensor`, whose blocks begin at its element 0. Contiguous, float32 or
+// float64. On a GPU it is one block, summed as the device does, and this waits for it.
 void add_squares(const at::Tensor& tensor, SquaredNorm& norm);
 
 }  // namespace trireme

@@ -17,7 +17,8 @@ BufferAverage::BufferAverage(const std::vector<at::Tensor>& buffers, Communicato
     before_.push_back(buffer.detach().clone());
     numel += buffer.numel();
   }
-  changes_ = at::zeros({numel}, at::kDouble);
+  const at::Device device = buffers_.empty() ? at::kCPU : buffers_.front().device();
+  changes_ = at::zeros({numel}, at::TensorOptions().dtype(at::kDouble).device(device));
 }
 
 void BufferAverage::begin_step() {

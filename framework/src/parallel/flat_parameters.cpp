@@ -55,23 +55,24 @@ Span span_of(const at::Tensor& contiguous) {
           dtype_of(contiguous)};
 }
 
-at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype) {
+at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype, at::Device device) {
   auto owner = std::make_shared<Buffer>(std::move(buffer));
   TRIREME_ASSERT(owner->size_bytes() >= static_cast<std::size_t>(numel) * size_of(dtype),
                  "buffer too small");
   return at::from_blob(
-      owner->data(), {numel}, [owner](void*) {}, torch_type(dtype));
+      owner->data(), {numel}, [owner](void*) {},
+      at::TensorOptions().dtype(torch_type(dtype)).device(device));
 }
 
 void broadcast_values(const at::Tensor& tensor, Communicator& communicator) {
   const at::NoGradGuard no_grad;
-  if (tensor.is_non_overlapping_and_dense()) {
+  if (tensor.is_cpu() && tensor.is_non_overlapping_and_dense()) {
     const at::Tensor flat =
         tensor.detach().as_strided({tensor.numel()}, {1}, tensor.storage_offset());
     communicator.broadcast(span_of(flat), 0).wait();
     return;
   }
-  const at::Tensor dense = tensor.detach().contiguous().view({-1});
+  const at::Tensor dense = tensor.detach().contiguous().cpu().view({-1});
   communicator.broadcast(span_of(dense), 0).wait();
   tensor.copy_(dense.view(tensor.sizes()));
 }
@@ -82,8 +83,11 @@ FlatParameters::FlatParameters(std::vector<NamedTensor> parameters, BucketPlan p
   const at::NoGradGuard no_grad;
   for (const PlanBucket& bucket : plan_.buckets) {
     const std::size_t bytes = static_cast<std::size_t>(bucket.numel) * size_of(bucket.dtype);
-    values_.push_back(wrap(communicator.allocate_shared(bytes), bucket.numel, bucket.dtype));
-    gradients_.push_back(wrap(communicator.allocate(bytes), bucket.numel, bucket.dtype));
+    const at::Device device =
+        parameters_[static_cast<std::size_t>(bucket.items.front().parameter)].tensor.device();
+    values_.push_back(
+        wrap(communicator.allocate_shared(bytes), bucket.numel, bucket.dtype, device));
+    gradients_.push_back(wrap(communicator.allocate(bytes), bucket.numel, bucket.dtype, device));
     for (const PlanItem& item : bucket.items) {
       at::Tensor& parameter = parameters_[static_cast<std::size_t>(item.parameter)].tensor;
       TRIREME_ASSERT(parameter.is_non_overlapping_and_dense(), "parameters are dense");

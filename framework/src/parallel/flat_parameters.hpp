@@ -21,8 +21,10 @@ bool can_travel(const at::Tensor& tensor);  // whether it has a type that commun
 DType dtype_of(const at::Tensor& tensor);   // InternalError for another type; bool travels as bytes
 Span span_of(
     const at::Tensor& contiguous);  // of a dense one-dimensional tensor; the tensor stays the owner
-at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype);  // the tensor owns the buffer
-// Collective. Rank 0's values into every rank's tensor, in place; any dense strides. Waits.
+// The tensor owns the buffer, which lies in the device's memory.
+at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype, at::Device device);
+// Collective over ranks that communicate in host memory. Rank 0's values into every rank's tensor,
+// in place; any dense strides, any device. Waits.
 void broadcast_values(const at::Tensor& tensor, Communicator& communicator);
 
 // Note [Shared parameters]
@@ -34,9 +36,10 @@ void broadcast_values(const at::Tensor& tensor, Communicator& communicator);
 class FlatParameters {
  public:
   // Collective; the parameters are equal on all ranks. Moves each parameter's value into its bucket
-  // and points parameter and gradient there (shape, strides and value stay). Nothing may replace a
-  // parameter's or gradient's storage afterwards (to(), set_data, zero_grad(set_to_none)).
-  // The ranks of a node share the values (Note [Shared parameters]), gradients are each rank's own.
+  // and points parameter and gradient there (shape, strides and value stay). All lie on one device,
+  // whose memory the communicator allocates. Nothing may replace a parameter's or gradient's
+  // storage afterwards (to(), set_data, zero_grad(set_to_none)). The ranks of a node share the
+  // values (Note [Shared parameters]), gradients are each rank's own.
   FlatParameters(std::vector<NamedTensor> parameters, BucketPlan plan, Communicator& communicator);
 
   const BucketPlan& plan() const { return plan_; }

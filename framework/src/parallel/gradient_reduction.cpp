@@ -21,7 +21,6 @@ class WireReduction : public GradientReduction {
  public:
   WireReduction(FlatParameters& flat, Sharding& sharding, WireType type, bool error_feedback)
       : flat_(flat), sharding_(sharding), type_(type), requests_(flat.plan().buckets.size()) {
-    completed_.resize(requests_.size());
     if (error_feedback) residuals_.emplace(flat, sharding);
   }
 
@@ -39,18 +38,15 @@ class WireReduction : public GradientReduction {
                                          flat_.plan().buckets[bucket].shard_offsets, wire);
   }
 
+  Request mark() override { return sharding_.communicator().mark(); }
   bool test(std::size_t bucket) override { return requests_[bucket].test(); }
 
   void finish_step() override {
-    for (std::size_t b = 0; b < requests_.size(); ++b) {
-      flat_.wait(requests_[b], "gradients", b);
-      completed_[b] = requests_[b].completed_at();
-    }
-    for (Request& request : requests_) request = {};
+    for (std::size_t b = 0; b < requests_.size(); ++b) flat_.wait(requests_[b], "gradients", b);
   }
 
   std::chrono::steady_clock::time_point completed_at(std::size_t bucket) const override {
-    return completed_[bucket];
+    return requests_[bucket].completed_at();
   }
   WireCounts counts() const override { return counts_; }
 
@@ -66,7 +62,6 @@ class WireReduction : public GradientReduction {
   Sharding& sharding_;
   const WireType type_;
   std::optional<Residuals> residuals_;
-  std::vector<std::chrono::steady_clock::time_point> completed_;  // [bucket]
   WireCounts counts_;
   std::vector<Request> requests_;  // [bucket]; last: destroyed first, they use the others
 };

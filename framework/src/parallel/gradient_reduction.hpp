@@ -28,15 +28,18 @@ class GradientReduction {
   virtual ~GradientReduction() = default;
 
   virtual void begin_step(std::int64_t step) = 0;  // 0-based
+  // As Communicator::mark().
+  virtual Request mark() = 0;
   // Collective, in the plan's order: starts the sum of a bucket whose gradients are complete.
   virtual void post(std::size_t bucket) = 0;
   // Whether a posted bucket's sum is complete; moves it on where this thread can. False where it is
   // only known after finish_step().
   virtual bool test(std::size_t bucket) = 0;
-  // Collective, after the last post(): waits. Then this rank's part of each bucket's gradients
-  // holds the sum over ranks; the rest of the gradients is unspecified.
+  // Collective, after the last post(): waits (on a GPU the device does). Then this rank's part of
+  // each bucket's gradients holds the sum over ranks; the rest of the gradients is unspecified.
   virtual void finish_step() = 0;
-  // When a bucket's sum was complete; after finish_step().
+  // When a bucket's sum was complete; after finish_step(), before the next begin_step(). On a GPU
+  // it waits for that.
   virtual std::chrono::steady_clock::time_point completed_at(std::size_t bucket) const = 0;
   // What this rank's roundings of the last step have lost.
   virtual WireCounts counts() const { return {}; }

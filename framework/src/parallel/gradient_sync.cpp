@@ -15,6 +15,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+double ms(Clock::duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
 }  // namespace
 
 class GradientSync::Hook : public torch::autograd::FunctionPostHook {
@@ -119,7 +123,8 @@ void GradientSync::post(std::size_t bucket) {
 }
 
 void GradientSync::finish_step() {
-  timing_.backward_returned = Clock::now();
+  const auto start = Clock::now();
+  backward_done_ = reduction_.mark();
   if (!counted_ && last_backward_) {
     std::transform(fired_.begin(), fired_.end(), expected_.begin(),
                    [](int n) { return std::max(n, 1); });
@@ -130,11 +135,19 @@ void GradientSync::finish_step() {
   reduction_.finish_step();
   while (update_ && updated_ < posted_) update_(updated_++);
   update_ = nullptr;
-  for (std::size_t b = 0; b < posted_; ++b)
-    timing_.buckets[b].completed = reduction_.completed_at(b);
   last_backward_ = false;
-  timing_.exposed_ms =
-      std::chrono::duration<double, std::milli>(Clock::now() - timing_.backward_returned).count();
+  timing_.exposed_ms = ms(Clock::now() - start);
+}
+
+const StepCommunication& GradientSync::last_step() {
+  timing_.backward_returned = backward_done_.completed_at();
+  for (std::size_t b = 0; b < posted_; ++b) {
+    timing_.buckets[b].completed = reduction_.completed_at(b);
+    // The host of a GPU has not waited.
+    timing_.exposed_ms =
+        std::max(timing_.exposed_ms, ms(timing_.buckets[b].completed - timing_.backward_returned));
+  }
+  return timing_;
 }
 
 }  // namespace trireme

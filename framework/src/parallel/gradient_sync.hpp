@@ -23,7 +23,7 @@ struct BucketTiming {
 struct StepCommunication {
   std::vector<BucketTiming> buckets;  // [bucket]
   std::chrono::steady_clock::time_point backward_returned;
-  double exposed_ms = 0;  // finish_step() waited this long
+  double exposed_ms = 0;  // from backward's end to the last sum's
 
   // Share of bytes whose reduction was complete when backward returned; 0 where there are none.
   double overlapped_share() const;
@@ -51,7 +51,8 @@ struct StepCommunication {
 
 // One step is begin_step(), then for each micro-batch forward and backward, the last of them after
 // expect_last_backward(), then finish_step(). Accumulation over the micro-batches before needs no
-// communication. Not thread-safe; hooks run in the thread that calls backward.
+// communication. Not thread-safe; hooks run in the thread that calls backward or, on a GPU, in
+// autograd's thread of that device while the caller waits.
 class GradientSync {
  public:
   // Both must outlive this; nothing else may use the reduction's communicator between begin and
@@ -65,11 +66,13 @@ class GradientSync {
   // plan's order, as soon as its sum is complete, also while backward runs; empty: nobody is.
   void begin_step(std::int64_t step, std::function<void(std::size_t bucket)> update = {});
   void expect_last_backward();  // from here on full buckets are posted
-  // Collective. Posts what is left and waits. Afterwards this rank's part of each bucket's
-  // gradients holds the sum over ranks; the rest of the gradients is unspecified.
+  // Collective. Posts what is left and waits (on a GPU the device does). Afterwards this rank's
+  // part of each bucket's gradients holds the sum over ranks; the rest of the gradients is
+  // unspecified.
   void finish_step();
 
-  const StepCommunication& last_step() const { return timing_; }
+  // After finish_step(). On a GPU it waits for the reductions.
+  const StepCommunication& last_step();
 
  private:
   class Hook;
@@ -88,6 +91,7 @@ class GradientSync {
   std::vector<std::size_t> missing_;      // [bucket] parameters that have not fired as expected
   std::size_t posted_ = 0, updated_ = 0;  // buckets
   std::function<void(std::size_t)> update_;
+  Request backward_done_;
   bool last_backward_ = false, counted_ = false;
   StepCommunication timing_;
 };

@@ -69,7 +69,6 @@ PowerSgd::PowerSgd(FlatParameters& flat, Sharding& sharding, Options options)
       options_(options),
       num_nodes_(sharding.communicator().placement().num_nodes),
       residuals_(flat, sharding),
-      completed_(flat.plan().buckets.size()),
       requests_(flat.plan().buckets.size()) {
   for (std::size_t b = 0; b < flat.plan().buckets.size(); ++b) {
     for (const PlanItem& item : flat.plan().buckets[b].items) add_item(b, item);
@@ -101,7 +100,7 @@ void PowerSgd::add_item(std::size_t bucket, const PlanItem& item) {
                        .columns = columns,
                        .part = part,
                        .offset = item.offset,
-                       .q = first_q(parameter, columns, options_.rank),
+                       .q = first_q(parameter, columns, options_.rank).to(tensor.device()),
                        .p_begin = p_rows_,
                        .q_begin = q_rows_,
                        .work = {}});
@@ -135,7 +134,7 @@ void PowerSgd::load(Matrix& matrix) const {
   const auto begin = static_cast<std::int64_t>(matrix.part.begin) - matrix.offset;
   const auto end = static_cast<std::int64_t>(matrix.part.end) - matrix.offset;
   const std::int64_t first = first_row(matrix), last = (end + matrix.columns - 1) / matrix.columns;
-  matrix.work = at::zeros({last - first, matrix.columns}, at::kFloat);
+  matrix.work = at::zeros({last - first, matrix.columns}, matrix.q.options());
   const Part bucket_part = sharding_.part(flat_.plan().buckets[matrix.bucket].shard_offsets);
   const at::Tensor residual =
       residuals_.part(matrix.bucket)
@@ -164,15 +163,12 @@ void PowerSgd::decompress(Matrix& matrix, const at::Tensor& p, const at::Tensor&
 
 void PowerSgd::finish_step() {
   const at::NoGradGuard no_grad;
-  for (std::size_t b = 0; b < requests_.size(); ++b) {
-    flat_.wait(requests_[b], "gradients", b);
-    completed_[b] = requests_[b].completed_at();
-    requests_[b] = {};
-  }
+  for (std::size_t b = 0; b < requests_.size(); ++b) flat_.wait(requests_[b], "gradients", b);
   if (!compresses_) return;
   const std::int64_t rank = options_.rank;
   // P of all matrices, then what is summed exactly.
-  const at::Tensor numbers = at::zeros({p_rows_ * rank + rest_numel_}, at::kFloat);
+  const at::TensorOptions options = flat_.values(0).options();
+  const at::Tensor numbers = at::zeros({p_rows_ * rank + rest_numel_}, options);
   const at::Tensor p = numbers.narrow(0, 0, p_rows_ * rank).view({p_rows_, rank});
   const at::Tensor rest = numbers.narrow(0, p_rows_ * rank, rest_numel_);
   const auto place = [&](const Rest& r) {
@@ -189,7 +185,7 @@ void PowerSgd::finish_step() {
   sharding_.communicator().all_reduce(span_of(numbers)).wait();
   for (const Rest& r : rests_) narrow(flat_.gradients(r.bucket), r.part).copy_(place(r));
 
-  const at::Tensor q = at::zeros({q_rows_, rank}, at::kFloat);
+  const at::Tensor q = at::zeros({q_rows_, rank}, options);
   for (const Matrix& matrix : matrices_) {
     const at::Tensor own_p = p.narrow(0, matrix.p_begin, matrix.rows);
     orthonormalize(own_p);
@@ -207,7 +203,7 @@ void PowerSgd::finish_step() {
       if (new_q.select(1, c).any().item<bool>()) matrix.q.select(1, c).copy_(new_q.select(1, c));
     }
   }
-  std::fill(completed_.begin(), completed_.end(), Clock::now());
+  finished_at_ = Clock::now();
 }
 
 void PowerSgd::visit_state(const Visit& visit) {

@@ -33,11 +33,12 @@ class PowerSgd : public GradientReduction {
   PowerSgd(FlatParameters& flat, Sharding& sharding, Options options);
 
   void begin_step(std::int64_t step) override;
+  Request mark() override { return sharding_.communicator().mark(); }
   void post(std::size_t bucket) override;
   bool test(std::size_t bucket) override { return !compresses_ && requests_[bucket].test(); }
   void finish_step() override;
   std::chrono::steady_clock::time_point completed_at(std::size_t bucket) const override {
-    return completed_[bucket];
+    return compresses_ ? finished_at_ : requests_[bucket].completed_at();
   }
 
   // Residuals, and slot "powersgd_q" of each matrix.
@@ -77,9 +78,9 @@ class PowerSgd : public GradientReduction {
   std::vector<Matrix> matrices_;
   std::vector<Rest> rests_;
   std::int64_t p_rows_ = 0, q_rows_ = 0, rest_numel_ = 0;
-  bool compresses_ = false;                                       // in this step
-  std::vector<std::chrono::steady_clock::time_point> completed_;  // [bucket]
-  std::vector<Request> requests_;                                 // [bucket]
+  bool compresses_ = false;                            // in this step
+  std::chrono::steady_clock::time_point finished_at_;  // of a step that was compressed
+  std::vector<Request> requests_;                      // [bucket]
 };
 
 }  // namespace trireme

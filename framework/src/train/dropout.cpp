@@ -53,7 +53,8 @@ torch::Tensor Dropout::forward(const torch::Tensor& input) {
   for (std::size_t row = 0; row < samples; ++row) {
     draw_mask(*context_, row, layer_, threshold, bytes.subspan(row * length, length));
   }
-  return input * mask.to(input.options()).mul_(1 / (1 - probability_));
+  // One byte an element travels to a GPU, not four.
+  return input * mask.to(input.device()).to(input.options()).mul_(1 / (1 - probability_));
 }
 
 }  // namespace trireme

@@ -151,11 +151,13 @@ std::vector<PlanParameter> Replica::plan_parameters() const {
   return parameters;
 }
 
-Replica make_replica(const Config& config, const ModelEntry& entry, const DatasetSpec& data) {
+Replica make_replica(const Config& config, const ModelEntry& entry, const DatasetSpec& data,
+                     at::Device device) {
   Replica replica;
   replica.model = build_seeded(config, entry, data);
   use_precision(*replica.model, precision_of(config.train.precision));
   if (config.model.channels_last) use_channels_last(*replica.model);
+  replica.model->to(device);
   sort_parameters(replica, config.optimizer);
   if (replica.trained.empty()) {
     throw ConfigError("model '" + config.model.name +

@@ -30,15 +30,17 @@ struct Replica {
 };
 
 // Builds the model of config.model.name with its initial weights from run.seed, in its precision
-// and memory format, and sorts its parameters. Not collective. ConfigError for an unknown group
+// and memory format, moves it to the device (initial weights do not depend on it), and sorts its
+// parameters. Not collective. ConfigError for an unknown group
 // pattern. Note [The default generator]: torch's initialisers draw from the one default generator
 // of the process; building is serialised and seeded, so that ranks as threads get what ranks as
 // processes get. Nothing draws from it later.
-Replica make_replica(const Config& config, const ModelEntry& entry, const DatasetSpec& data);
+Replica make_replica(const Config& config, const ModelEntry& entry, const DatasetSpec& data,
+                     at::Device device = at::kCPU);
 
-// Collective. Lets the model see its first training samples (rank 0), proves that all ranks have
-// the same parameters by name, shape, type and order (CommError names the first difference), and
-// gives all ranks rank 0's values.
+// Collective over ranks that communicate in host memory. Lets the model see its first training
+// samples (rank 0), proves that all ranks have the same parameters by name, shape, type and order
+// (CommError names the first difference), and gives all ranks rank 0's values.
 void start_equal(Replica& replica, const Dataset& train, const InputFormat& format,
                  Communicator& communicator);
 

@@ -29,8 +29,9 @@ ArrayInfo info_of(const std::string& path, const at::Tensor& tensor) {
   return {.name = path, .dtype = dtype_of(tensor), .shape = tensor.sizes().vec()};
 }
 
+// In host memory; the tensor itself where it lies there like that.
 at::Tensor row_major(const at::Tensor& tensor) {
-  return tensor.detach().contiguous(at::MemoryFormat::Contiguous);
+  return tensor.detach().contiguous(at::MemoryFormat::Contiguous).cpu();
 }
 
 std::span<std::byte> bytes_of(const at::Tensor& row_major) {

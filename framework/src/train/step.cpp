@@ -155,16 +155,6 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
   context_->sample_ids = batch.sample_ids;
   const at::Tensor output = replica_.model->forward(batch.input);
   const at::Tensor loss = task_.loss(output, batch.target);
-  const auto value = loss.item<double>();
-  sums.loss += value;
-  if (!std::isfinite(value)) {
-    sums.not_finite = 1;
-    bad_samples_ = batch.sample_ids;
-  }
-  {
-    const at::NoGradGuard no_grad;
-    sums.metric += task_.metric(output, batch.target).item<double>();
-  }
   if (last) {
     buffers_.start(share);
     sync_.expect_last_backward();
@@ -172,6 +162,14 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
   // Of the mean over this node's samples where it trains for itself: nodes have equally many.
   const double nodes = average_ ? control_.placement().num_nodes : 1;
   backward(loss * (nodes / (task_.mean_loss ? terms : 1)));
+  // Numbers are read last: reading waits for a GPU, which should have the backward pass by then.
+  const at::NoGradGuard no_grad;
+  sums.metric += task_.metric(output, batch.target).item<double>();
+  const auto value = loss.item<double>();
+  sums.loss += value;
+  if (std::isfinite(value)) return;
+  sums.not_finite = 1;
+  bad_samples_ = batch.sample_ids;
 }
 
 void TrainingStep::backward(const at::Tensor& loss) const {
@@ -192,9 +190,10 @@ TrainingStep::Sums TrainingStep::agree(Sums local) const {
                                 local.bad_gradients, local.saturated, local.underflowed};
   ExactSum::Limbs& limbs = local.squares.limbs();
   Request sum = control_.all_reduce({numbers.data(), numbers.size(), DType::kF64});
-  // Of this node's gradient where it trains for itself.
+  // Of this node's gradient where it trains for itself. (A GPU is a node of one rank.)
   Communicator& summing = average_ ? sharding_.summing() : control_;
-  Request squares = summing.all_reduce({limbs.data(), limbs.size(), DType::kI64});
+  Request squares;
+  if (summing.size() > 1) squares = summing.all_reduce({limbs.data(), limbs.size(), DType::kI64});
   sum.wait();
   squares.wait();
   return {.loss = numbers[0],

@@ -17,6 +17,11 @@ at::Tensor adopt(std::vector<std::byte> bytes, const std::vector<std::int64_t>& 
       owner->data(), shape, [owner](void*) {}, type);
 }
 
+// Only pinned memory is copied while the host goes on; torch keeps it until the copy is done.
+at::Tensor to_device(const at::Tensor& tensor, at::Device device) {
+  return device.is_cpu() ? tensor : tensor.pin_memory().to(device, /*non_blocking=*/true);
+}
+
 at::ScalarType wire_type(DType dtype) { return dtype == DType::kI64 ? at::kLong : at::kFloat; }
 
 }  // namespace
@@ -46,6 +51,8 @@ TensorBatch to_tensors(HostBatch batch, const InputFormat& format) {
   const std::int64_t terms = batch.samples * spec.targets_per_sample();
   tensors.target = adopt(std::move(batch.target), {terms}, wire_type(spec.target_dtype));
   if (tensors.target.is_floating_point()) tensors.target = tensors.target.to(format.precision);
+  tensors.input = to_device(tensors.input, format.device);
+  tensors.target = to_device(tensors.target, format.device);
   return tensors;
 }
 

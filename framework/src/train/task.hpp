@@ -24,6 +24,7 @@ struct InputFormat {
   DatasetSpec spec;
   at::ScalarType precision = at::kFloat;  // of floating inputs
   AugmentOptions augment;
+  at::Device device = at::kCPU;  // where batches are wanted
 };
 
 // One micro-batch as tensors: input (N, input_shape...), target (N * targets_per_sample).
@@ -33,7 +34,8 @@ struct TensorBatch {
   std::int64_t samples = 0;
 };
 
-// Takes the host batch's memory over; nothing is copied unless the precision asks for it.
+// Takes the host batch's memory over; nothing is copied unless precision or device ask for it. To a
+// GPU the copy is ordered before what the compute stream is given next; the host goes on.
 TensorBatch to_tensors(HostBatch batch, const InputFormat& format);
 
 // "fp32" or "fp64" of train.precision.

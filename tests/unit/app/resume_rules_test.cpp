@@ -54,11 +54,20 @@ TEST(ResumeRules, LengthCadenceLoggingAndNetworkMayChangeAndNothingElse) {
       }
     }
   }
-  const std::set<std::string> expected{
-      "checkpoint.every_steps", "checkpoint.keep",  "data.prefetch",   "data.workers",
-      "log.console_seconds",    "log.every_steps",  "run.name",        "run.timeout",
-      "train.epochs",           "train.eval_batch", "train.max_steps", "train.eval_every_epochs",
-      "train.patience"};
+  const std::set<std::string> expected{"checkpoint.every_steps",
+                                       "checkpoint.keep",
+                                       "run.device",
+                                       "data.prefetch",
+                                       "data.workers",
+                                       "log.console_seconds",
+                                       "log.every_steps",
+                                       "run.name",
+                                       "run.timeout",
+                                       "train.epochs",
+                                       "train.eval_batch",
+                                       "train.max_steps",
+                                       "train.eval_every_epochs",
+                                       "train.patience"};
   const auto network = [](const std::string& key) { return key.starts_with("network."); };
   EXPECT_EQ(std::erase_if(allowed, network), 12u);
   EXPECT_EQ(allowed, expected);
