@@ -188,9 +188,12 @@ std::shared_ptr<CollectiveTask> MpiCommunicator::post(Call call) {
 std::shared_ptr<CollectiveTask> MpiCommunicator::post_on_node(Call call) {
   auto operation = std::make_shared<NodeOperation>(std::move(call), seat_, timeout_);
   // The caller takes the first steps: what others read is published when this returns.
-  const bool complete = operation->test();
-  const bool later = complete || !operation->needs_thread();
-  link_->progress.post(operation, later ? Progress::Wake::kLater : Progress::Wake::kNow);
+  if (operation->test()) {
+    link_->progress.require_running();
+    return operation;
+  }
+  link_->progress.post(operation,
+                       operation->is_urgent() ? Progress::Wake::kNow : Progress::Wake::kLater);
   return operation;
 }
 

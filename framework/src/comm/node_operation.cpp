@@ -15,6 +15,8 @@ namespace {
 // Work of one step(), so that operations on the same thread take turns.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
+constexpr std::size_t kMiddlingBytes = std::size_t{2} << 20;  // summed in some 100 us
+
 // [size + 1]
 std::vector<std::size_t> part_offsets(const Call& call, int size) {
   if (call.kind == Collective::kAllReduce) return even_offsets(call.data.count, size);
@@ -31,7 +33,9 @@ NodeOperation::NodeOperation(Call call, NodeSeat seat, std::chrono::milliseconds
     : CollectiveTask(std::move(call), seat.local_rank, static_cast<int>(seat.size()), timeout),
       stage_(this->call(), std::move(seat), /*may_be_inline=*/true),
       steps_(steps_of(this->call().kind, stage_.is_inline())),
-      offsets_(part_offsets(this->call(), size())) {}
+      offsets_(stage_.is_inline() && this->call().kind == Collective::kAllReduce
+                   ? std::vector<std::size_t>()  // summed as a whole
+                   : part_offsets(this->call(), size())) {}
 
 std::span<const NodeOperation::Step> NodeOperation::steps_of(Collective kind, bool is_inline) {
   using Op = NodeOperation;
@@ -79,6 +83,10 @@ std::span<const NodeOperation::Step> NodeOperation::steps_of(Collective kind, bo
   TRIREME_ASSERT(false, "not a collective");
 }
 
+bool NodeOperation::is_urgent() const {
+  return next_step_ == 0 || (!stage_.is_inline() && call().data.size_bytes() > kMiddlingBytes);
+}
+
 Task::Advance NodeOperation::advance() {
   const std::size_t first_step = next_step_, first_done = done_;
   while (next_step_ < steps_.size()) {
@@ -93,8 +101,8 @@ Task::Advance NodeOperation::advance() {
 }
 
 bool NodeOperation::sum_all() {
-  const std::vector<const std::byte*> parts(stage_.data().begin(), stage_.data().end());
-  sum_in_order(call().data.dtype, parts, element(0), call().data.count);
+  sum_in_order(call().data.dtype, {stage_.data().data(), stage_.data().size()}, element(0),
+               call().data.count);
   return true;
 }
 

@@ -20,9 +20,10 @@ class NodeOperation : public CollectiveTask {
  public:
   NodeOperation(Call call, NodeSeat seat, std::chrono::milliseconds timeout);
 
-  // After its first step: whether it still needs the progress thread to be complete everywhere. A
-  // small sum does not: what others need of this rank is published.
-  bool needs_thread() const { return next_step_ == 0 || !stage_.is_inline(); }
+  // After its first step: whether the progress thread should look at it at once. Else it is enough
+  // when it next wakes by itself: what others need of a small sum is published, and what the parts
+  // of a middling one cost is less than waking a thread, if callers wait for them anyway.
+  bool is_urgent() const;
 
  protected:
   Advance advance() override;

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -56,6 +57,7 @@ class Progress::Loop {
   explicit Loop(std::function<void()> idle_step) : idle_step_(std::move(idle_step)) {}
 
   void post(std::shared_ptr<Task> task, Wake wake);
+  void require_running() const;
   bool stop(milliseconds limit);
   void run();
 
@@ -73,13 +75,14 @@ class Progress::Loop {
   Task* stepping_ = nullptr;
   Pause pause_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable posted_or_stopping_;
   std::condition_variable ended_changed_;
   std::vector<std::shared_ptr<Task>> posted_;
   bool stopping_ = false;
   bool ended_ = false;
   std::string reason_;  // why nothing more can be posted; empty: it can
+  std::atomic<bool> has_reason_ = false;
 };
 
 void Progress::Loop::post(std::shared_ptr<Task> task, Wake wake) {
@@ -92,6 +95,12 @@ void Progress::Loop::post(std::shared_ptr<Task> task, Wake wake) {
     posted_.push_back(std::move(task));
   }
   if (wake == Wake::kNow) posted_or_stopping_.notify_one();
+}
+
+void Progress::Loop::require_running() const {
+  if (!has_reason_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(mutex_);
+  throw CommError("communication has ended: " + reason_);
 }
 
 bool Progress::Loop::stop(milliseconds limit) {
@@ -151,6 +160,7 @@ void Progress::Loop::advance_active() {
 void Progress::Loop::fail_all(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   reason_ = reason;
+  has_reason_.store(true, std::memory_order_release);
   std::move(posted_.begin(), posted_.end(), std::back_inserter(active_));
   posted_.clear();
   for (const auto& task : active_) {
@@ -176,6 +186,8 @@ Progress::~Progress() {
 }
 
 void Progress::post(std::shared_ptr<Task> task, Wake wake) { loop_->post(std::move(task), wake); }
+
+void Progress::require_running() const { loop_->require_running(); }
 
 bool Progress::stop(milliseconds limit) { return loop_->stop(limit); }
 

@@ -31,6 +31,7 @@ class Progress {
   enum class Wake { kNow, kLater };
   // Throws CommError once any task has failed, and after stop().
   void post(std::shared_ptr<Task> task, Wake wake = Wake::kNow);
+  void require_running() const;  // throws as post()
   // Fails what is in flight and ends the thread. False: it did not end within `limit`, because a
   // step hangs; the process has to end then.
   bool stop(std::chrono::milliseconds limit);
