@@ -158,6 +158,9 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
                         std::lround(session.config().parallel.bucket_mb * 1e6))) +
                     " (parallel.bucket_mb): a sum over all ranks takes " + to_text(*link) + "\n");
   }
+  const std::string idle = session.key_without_effect();
+  if (!idle.empty() && world.rank() == 0)
+    warn(idle + " acts between nodes, and there is one: no effect");
   restore(trainer, request.checkpoint, launch);
   // Not before the checkpoint was taken: a resume that fails must leave the run as it was.
   collectively(world, [&] {

@@ -8,19 +8,12 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kMayChange[] = {"run.name",
-                                      "run.device",
-                                      "run.timeout",
-                                      "data.workers",
-                                      "data.prefetch",
-                                      "train.epochs",
-                                      "train.max_steps",
-                                      "train.eval_every_epochs",
-                                      "train.eval_batch",
-                                      "train.patience",
-                                      "checkpoint.*",
-                                      "network.*",
-                                      "log.*"};
+constexpr const char* kMayChange[] = {
+    "run.name", "run.device", "run.timeout", "data.workers", "data.prefetch", "train.epochs",
+    "train.max_steps", "train.eval_every_epochs", "train.eval_batch", "train.patience",
+    // These decide no bit of what is learned.
+    "parallel.bucket_mb", "parallel.edge_bucket_mb", "parallel.shard_over", "checkpoint.*",
+    "network.*", "log.*"};
 
 }  // namespace
 

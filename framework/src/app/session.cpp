@@ -122,6 +122,12 @@ std::unique_ptr<Communicator> Session::group_on_device() const {
                                                    .on_failure = device_.on_failure});
 }
 
+std::string Session::key_without_effect() const {
+  if (gradients().placement().num_nodes > 1) return {};
+  if (config_.parallel.compression != "none") return "parallel.compression";
+  return config_.parallel.sync_every > 1 ? "parallel.sync_every" : "";
+}
+
 // Rounded to 10 kB: a number that can be read and written.
 void Session::choose_bucket_size() {
   if (config_.parallel.bucket_mb > 0) return;

@@ -48,13 +48,15 @@ class Session {
   const Config& config() const { return config_; }
   // What make_trainer() measured; nothing where it did not.
   const std::optional<Link>& link() const { return link_; }
+  // A key that acts between nodes only, where gradients know but one; after make_trainer().
+  std::string key_without_effect() const;
   const Replica& replica() const { return replica_; }
   const TrainerData& data() const { return data_; }
 
  private:
   // A group of all ranks whose data lies where this session computes.
   std::unique_ptr<Communicator> group_on_device() const;
-  Communicator& gradients() { return gpus_ != nullptr ? *gpus_ : world_; }
+  Communicator& gradients() const { return gpus_ != nullptr ? *gpus_ : world_; }
   void choose_bucket_size();
   void open_data(const Registry& registry, const std::function<void(const std::string&)>& warn);
 

@@ -42,7 +42,7 @@ class Pause {
 
   microseconds next_idle() {
     polls_ = std::min(polls_ + 1, 1000);
-    return polls_ < 100 ? milliseconds(1) : milliseconds(20);
+    return polls_ < 500 ? milliseconds(2) : milliseconds(20);
   }
 
  private:

@@ -17,7 +17,7 @@ namespace trireme {
 // mpirun binds a rank with all its threads to one core, so whoever spins takes time from who
 // computes. The thread polls at once while something moves; then it yields a few times; then it
 // sleeps, 50 us at first and up to 200 us. Callers spin before they sleep only where the process
-// has a second core. With no task in flight `idle_step` runs every 1 ms at first and then every
+// has a second core. With no task in flight `idle_step` runs every 2 ms for a second and then every
 // 20 ms: a send that MPI calls complete may still lie in its queue, and only further calls move it.
 class Progress {
  public:
@@ -26,7 +26,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // kLater: the thread looks at the task when it wakes by itself, some 20 ms later. For a task that
+  // kLater: the thread looks at the task when it wakes by itself, 2 to 20 ms later. For a task that
   // its caller will advance.
   enum class Wake { kNow, kLater };
   // Throws CommError once any task has failed, and after stop().
