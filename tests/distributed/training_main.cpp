@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <string>
 
 #include "comm/mpi.hpp"
 #include "support/training.hpp"
@@ -12,24 +14,28 @@
 namespace trireme::test {
 namespace {
 
-// As many micro-batches as one rank has, the last one of a step too small for four ranks; buckets
-// so small that most of them are reduced while backward runs.
-Config config_for(const std::string& model, int ranks) {
-  return config_of("model: {" + model + R"(}
-data: {name: synthetic, samples: 40, classes: 3, shape: [3, 16, 16], flip: random}
+struct Network {
+  const char* model;
+  const char* bucket_mb;  // tens of buckets: most are reduced while backward runs
+};
+
+// As many micro-batches as one rank has, the last one of a step too small for four ranks.
+Config config_for(const Network& network, int ranks) {
+  return config_of(std::string("model: {") + network.model + R"(}
+data: {name: synthetic, samples: 14, classes: 3, shape: [3, 16, 16], flip: random}
 optimizer: {name: sgd, lr: 0.02, momentum: 0.9}
-train: {max_steps: 4, global_batch: 14, precision: fp64, micro_batch: )" +
+train: {max_steps: 3, global_batch: 14, precision: fp64, micro_batch: )" +
                    std::to_string(12 / ranks) + R"(}
-parallel: {bucket_mb: 0.02, edge_bucket_mb: 0.002, sync_batch_norm: true}
-)");
+parallel: {sync_batch_norm: true, edge_bucket_mb: 0.002, bucket_mb: )" +
+                   network.bucket_mb + "}\n");
 }
 
-bool trains_as_one_rank(Communicator& world, const std::string& model) {
-  const TrainingRun together = train_together(world, config_for(model, world.size()));
+bool trains_as_one_rank(Communicator& world, const Network& network) {
+  const TrainingRun together = train_together(world, config_for(network, world.size()));
   if (world.rank() != 0) return true;
-  const TrainingRun alone = train(config_for(model, 1));
+  const TrainingRun alone = train(config_for(network, 1));
   const double difference = largest_difference(alone.losses, together.losses);
-  std::printf("%s: %d ranks differ from one by %.1e\n", model.c_str(), world.size(), difference);
+  std::printf("%s: %d ranks differ from one by %.1e\n", network.model, world.size(), difference);
   return difference <= 1e-10;
 }
 
@@ -39,8 +45,9 @@ int run(bool messages) {
     const std::unique_ptr<Communicator> world = environment.world();
     world->set_timeout(std::chrono::seconds(60));
     at::set_num_threads(1);
-    for (const char* model : {"name: convnet, width: 8", "name: resnet18, stem: cifar"}) {
-      if (!trains_as_one_rank(*world, model)) environment.abort(1);
+    for (const Network& network : {Network{"name: convnet, width: 8", "0.005"},
+                                   Network{"name: resnet18, stem: cifar", "2"}}) {
+      if (!trains_as_one_rank(*world, network)) environment.abort(1);
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
