@@ -165,5 +165,30 @@ class WrongInput(TrainerTest):
         self.assert_error_once(done, "file/run")
 
 
+class Devices(TrainerTest):
+    """A machine without a GPU, or a build without CUDA."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        done = self.start("small.yaml", "run.device=cuda", "train.max_steps=1").finish()
+        if done.returncode == 0:
+            self.skipTest("this build and this machine have a GPU")
+        self.answer = done
+
+    def test_cuda_that_is_not_there_is_an_error_that_leaves_nothing(self) -> None:
+        self.assertEqual(self.answer.returncode, 6)
+        self.assert_error_once(self.answer, "run.device is cuda", "run.device=cpu")
+        self.assertEqual([path.name for path in self.root.iterdir()], ["small.yaml"])
+
+    def test_all_ranks_say_so_together(self) -> None:
+        done = self.call("small.yaml", "run.device=cuda", ranks=2, code=6)
+        self.assert_error_once(done, "run.device is cuda")
+
+    def test_what_computes_nothing_wants_no_gpu(self) -> None:
+        self.assertIn("valid", self.call("validate", "small.yaml", "run.device=cuda").stdout)
+        out = self.call("small.yaml", "run.device=cuda", "--dry-run").stdout
+        self.assertIn("13002 trained", out)
+
+
 if __name__ == "__main__":
     main()
