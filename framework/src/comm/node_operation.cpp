@@ -17,6 +17,14 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 constexpr std::size_t kMiddlingBytes = std::size_t{2} << 20;  // summed in some 100 us
 
+// Memory of the arena may be the same for all ranks: then nobody may copy into it, late or at all,
+// which only the places tell.
+bool may_be_inline(const Call& call, const NodeSeat& seat) {
+  const bool copies = call.kind == Collective::kAllGather || call.kind == Collective::kBroadcast;
+  return !copies || !seat.memory || call.data.count == 0 ||
+         !seat.memory->arena->find(call.data.data, call.data.size_bytes());
+}
+
 // [size + 1]
 std::vector<std::size_t> part_offsets(const Call& call, int size) {
   if (call.kind == Collective::kAllReduce) return even_offsets(call.data.count, size);
@@ -31,7 +39,7 @@ std::vector<std::size_t> part_offsets(const Call& call, int size) {
 
 NodeOperation::NodeOperation(Call call, NodeSeat seat, std::chrono::milliseconds timeout)
     : CollectiveTask(std::move(call), seat.local_rank, static_cast<int>(seat.size()), timeout),
-      stage_(this->call(), std::move(seat), /*may_be_inline=*/true),
+      stage_(this->call(), seat, may_be_inline(this->call(), seat)),
       steps_(steps_of(this->call().kind, stage_.is_inline())),
       offsets_(stage_.is_inline() && this->call().kind == Collective::kAllReduce
                    ? std::vector<std::size_t>()  // summed as a whole

@@ -40,6 +40,8 @@ class TrainingStep {
   // the gradient is not finite.
   StepOutcome run(std::int64_t step, Loader& loader, bool stop);
 
+  // Whether nodes train for themselves between averages (parallel.sync_every).
+  bool trains_apart() const { return average_ != nullptr; }
   Learner learner() { return {.update = update_, .reduction = *reduction_}; }
 
  private:

@@ -132,7 +132,7 @@ bool Trainer::evaluation_due() const {
 }
 
 std::int64_t Trainer::step_together_before() const {
-  const std::int64_t every = parts_.config.parallel.sync_every;
+  const std::int64_t every = step_.trains_apart() ? parts_.config.parallel.sync_every : 1;
   return (state_.step - 1) / every * every;
 }
 
