@@ -183,6 +183,7 @@ namespace {
 void meet(const std::shared_ptr<World>& world, std::size_t operation, int rank, int size,
           const FakeCall& call, const std::shared_ptr<std::atomic<bool>>& aborted) {
   std::unique_lock lock(mutex);
+  if (*aborted) return;  // its memory may be gone
   auto& slot = world->meetings[operation];
   if (slot == nullptr) slot = std::make_shared<Meeting>();
   const std::shared_ptr<Meeting> meeting = slot;
