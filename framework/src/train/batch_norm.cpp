@@ -59,7 +59,8 @@ at::Tensor local_moments(const at::Tensor& input) {
   const std::int64_t channels = input.size(1);
   const at::Tensor row = at::zeros({1 + 2 * channels}, at::kDouble);
   if (input.numel() == 0) return row;
-  const auto count = static_cast<double>(input.numel() / channels);
+  const std::int64_t values = input.numel() / channels;
+  const auto count = static_cast<double>(values);
   const auto [mean, variance] =
       at::batch_norm_update_stats(input, /*running_mean=*/{}, /*running_var=*/{}, /*momentum=*/0);
   row[0].fill_(count);
