@@ -242,12 +242,17 @@ void check_half_width(Communicator& communicator, WireType type) {
   const Placement mine = communicator.placement();
   const auto offsets = uneven_offsets(kCount, 3);
   const Part part = part_of(offsets, mine.local_rank, mine.local_size);
-  std::vector<float> data(kCount), residual(part.size());
+  std::size_t num_summed = 0;
+  for (const Part& summed : summed_parts(offsets, mine, DType::kF32)) num_summed += summed.size();
+  std::vector<float> data(kCount), residual(part.size()), sum_residual(num_summed);
   WireCounts counts;
   double sum_of_sums = 0, sum_of_exact = 0;
   for (int round = 0; round < 50; ++round) {
     for (std::size_t i = 0; i < kCount; ++i) data[i] = sent(communicator.rank(), i);
-    const Wire wire{.type = type, .residual = residual.data(), .counts = &counts};
+    const Wire wire{.type = type,
+                    .residual = residual.data(),
+                    .sum_residual = sum_residual.data(),
+                    .counts = &counts};
     communicator.node_reduce_scatter(span_of(data), offsets, wire).wait();
     for (std::size_t i = part.begin; i < part.end; i += 7) {
       double exact = 0, magnitude = 0;  // of all ranks' numbers
@@ -286,7 +291,7 @@ TEST_P(Collectives, HalfWidthSumsAreTheSameOnEveryNodeAndCountWhatTheyLose) {
     data[17] = 1e-12f;
     const std::vector<std::size_t> offsets = {0, data.size()};
     WireCounts counts;
-    const Wire wire{.type = WireType::kF16, .residual = nullptr, .counts = &counts};
+    const Wire wire{.type = WireType::kF16, .counts = &counts};
     communicator.node_reduce_scatter(span_of(data), offsets, wire).wait();
     const bool has_all = part_of(offsets, mine.local_rank, mine.local_size).size() > 0;
     std::string bytes(has_all ? data.size() * sizeof(float) : 0, 0);

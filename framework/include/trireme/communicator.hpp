@@ -114,10 +114,15 @@ struct Part {
   std::size_t size() const { return end - begin; }
 };
 Part part_of(std::span<const std::size_t> offsets, int local_rank, int local_size);
+// Of this rank's part in a node_reduce_scatter, what it sums for all nodes: each of its shards is
+// cut into one piece a node, at multiples of 64 bytes. Ascending; none is empty.
+std::vector<Part> summed_parts(std::span<const std::size_t> offsets, const Placement& placement,
+                               DType dtype);
 
 // How sums travel between nodes. kF16 and kBF16 halve the bytes of f32 data: each node's partial
-// sum is rounded once (to nearest even), summed in f32, and the sum rounded once more, so that all
-// nodes get the same. Finite values beyond the type's range become its largest.
+// sum is rounded once (to nearest even), these are summed in f32, and the sum is rounded once more,
+// so that all nodes get the same, whoever has summed it. Finite values beyond the type's range
+// become its largest.
 enum class WireType : std::uint8_t { kSame, kF16, kBF16 };
 
 // What a rounding to the wire's type lost, in elements.
@@ -128,10 +133,11 @@ struct WireCounts {
 
 struct Wire {
   WireType type = WireType::kSame;
-  // Error feedback (Seide et al. 2014; Karimireddy et al. 2019): what rounding took off this rank's
-  // part is added the next time. [this rank's part]; null: none.
-  float* residual = nullptr;
-  WireCounts* counts = nullptr;  // added to; null: nobody counts
+  // Error feedback (Seide et al. 2014; on both sides as Tang et al. 2019): what rounding took off
+  // is added the next time. Null: none.
+  float* residual = nullptr;      // of the node's partial sum; [this rank's part]
+  float* sum_residual = nullptr;  // of the sum; [summed_parts(), one after the other]
+  WireCounts* counts = nullptr;   // added to; null: nobody counts
 };
 
 // Semantics common to all operations:

@@ -2,6 +2,7 @@
 #include "app/resume.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "base/text.hpp"
 
@@ -12,8 +13,15 @@ constexpr const char* kMayChange[] = {
     "run.name", "run.device", "run.timeout", "data.workers", "data.prefetch", "train.epochs",
     "train.max_steps", "train.eval_every_epochs", "train.eval_batch", "train.patience",
     // These decide no bit of what is learned.
-    "parallel.bucket_mb", "parallel.edge_bucket_mb", "parallel.shard_over", "checkpoint.*",
-    "network.*", "log.*"};
+    "train.update_in_backward", "parallel.shard_over", "checkpoint.*", "network.*", "log.*"};
+
+// Nor do these, but for PowerSGD, which adds up products bucket by bucket.
+constexpr const char* kBuckets[] = {"parallel.bucket_mb", "parallel.edge_bucket_mb"};
+
+bool is_one_of(std::span<const char* const> keys, const std::string& key) {
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const char* pattern) { return glob_match(pattern, key); });
+}
 
 }  // namespace
 
@@ -21,8 +29,8 @@ void require_resumable(const Config& before, const Config& after) {
   std::string refused;
   for (const ConfigDifference& difference : compare_configs(before, after)) {
     const bool allowed =
-        std::any_of(std::begin(kMayChange), std::end(kMayChange),
-                    [&](const char* key) { return glob_match(key, difference.key); });
+        is_one_of(kMayChange, difference.key) ||
+        (before.parallel.compression != "powersgd" && is_one_of(kBuckets, difference.key));
     if (!allowed)
       refused += "\n  " + difference.key + ": " + difference.before + " -> " + difference.after;
   }

@@ -56,10 +56,10 @@ Lanes::~Lanes() {
   if (owned_half_.size_bytes() > 0) pool_.give_back(std::move(owned_half_));
 }
 
-Lanes::Flow& Lanes::flow_with(std::vector<Flow>& flows, const Route& route, int rank) const {
+std::size_t Lanes::index_of(const std::vector<Flow>& flows, int rank) {
   const auto found = std::find_if(flows.begin(), flows.end(),
                                   [&](const Flow& flow) { return flow.stream.rank() == rank; });
-  return found != flows.end() ? *found : flows.emplace_back(route, rank);
+  return static_cast<std::size_t>(found - flows.begin());
 }
 
 void Lanes::plan(const Layout& layout) {
@@ -75,7 +75,9 @@ void Lanes::plan(const Layout& layout) {
       pieces.push_back({.begin = at, .count = std::min(piece_elements_, cell.end - at), .cell = c});
     }
     const auto add = [&](std::vector<Flow>& flows, const Route& route, int rank) {
-      auto& of_flow = flow_with(flows, route, rank).pieces;
+      const std::size_t index = index_of(flows, rank);
+      if (index == flows.size()) flows.emplace_back(route, rank);
+      auto& of_flow = flows[index].pieces;
       of_flow.insert(of_flow.end(), pieces.begin(), pieces.end());
     };
     if (holds) {
@@ -98,12 +100,8 @@ void Lanes::plan(const Layout& layout) {
   for (const Piece& piece : owned_) {
     auto& sources = sources_[piece.cell];
     if (!setup_.sums || !sources.empty()) continue;
-    for (const int holder : setup_.cells[piece.cell].holders) {
-      const auto found =
-          std::find_if(partials_in_.begin(), partials_in_.end(),
-                       [&](const Flow& flow) { return flow.stream.rank() == holder; });
-      sources.push_back(static_cast<std::size_t>(found - partials_in_.begin()));
-    }
+    for (const int holder : setup_.cells[piece.cell].holders)
+      sources.push_back(index_of(partials_in_, holder));
   }
   if (is_half() && owned_elements > 0) owned_half_ = pool_.take(owned_elements * 2);
   if (!setup_.sums) summed_ = owned_.size();
@@ -176,13 +174,12 @@ bool Lanes::send_partials() {
     while (flow.has_next() && budget_ > 0) {
       const Piece& piece = flow.next();
       const std::byte* from = own(piece.begin);
-      sum_node(piece, own(piece.begin));
+      sum_node(piece);
       budget_ -= std::min(budget_, piece.count);
       if (is_half()) {
         std::byte* half = slot(flow, flow.stream.started());
         encode(setup_.wire.type, reinterpret_cast<const float*>(own(piece.begin)),
-               residual_of(piece), piece.count, reinterpret_cast<std::uint16_t*>(half),
-               setup_.wire.counts != nullptr ? *setup_.wire.counts : uncounted_);
+               residual_of(piece), piece.count, reinterpret_cast<std::uint16_t*>(half), counts());
         from = half;
       }
       flow.stream.send(from, piece.count * wire_size(setup_.wire.type, dtype_));
@@ -197,7 +194,7 @@ bool Lanes::receive_partials() {
   bool moved = false;
   for (Flow& flow : partials_in_) {
     // A slot is free again once its piece is summed.
-    while (flow.has_next() && flow.stream.started() - flow.used < Stream::kWindow) {
+    while (flow.has_next() && flow.has_slot()) {
       flow.stream.receive(slot(flow, flow.stream.started()),
                           flow.next().count * wire_size(setup_.wire.type, dtype_));
       moved = true;
@@ -207,11 +204,11 @@ bool Lanes::receive_partials() {
 }
 
 // The sum of this node's ranks; at once where the data is.
-void Lanes::sum_node(const Piece& piece, std::byte* out) const {
+void Lanes::sum_node(const Piece& piece) const {
   if (memory_.local.size() == 1) return;
   std::vector<const std::byte*> parts;
   for (const std::byte* data : memory_.local) parts.push_back(data + piece.begin * size_of(dtype_));
-  sum_in_order(dtype_, parts, out, piece.count);
+  sum_in_order(dtype_, parts, own(piece.begin), piece.count);
 }
 
 bool Lanes::has_all_partials(const Piece& piece) const {
@@ -227,7 +224,7 @@ bool Lanes::sum_pieces() {
   while (setup_.sums && summed_ < owned_.size() && budget_ > 0 &&
          has_all_partials(owned_[summed_])) {
     const Piece& piece = owned_[summed_];
-    sum_node(piece, own(piece.begin));
+    sum_node(piece);
     if (is_half()) {
       sum_nodes_half(piece);
     } else {
@@ -253,29 +250,33 @@ void Lanes::sum_nodes(const Piece& piece) {
   sum_in_order(dtype_, parts, own(piece.begin), piece.count);
 }
 
+// This node's partial sum is rounded as those that travel, so that no number depends on who owns
+// it.
 void Lanes::sum_nodes_half(const Piece& piece) {
-  std::array<float, kBlock> total, part;
+  const WireType type = setup_.wire.type;
   auto* whole = reinterpret_cast<float*>(own(piece.begin));
+  auto* half = reinterpret_cast<std::uint16_t*>(owned_half_.data()) + half_begin_[summed_];
+  encode(type, whole, residual_of(piece), piece.count, half, counts());
+  std::vector<const std::uint16_t*> parts;  // [node]
+  for (const std::size_t source : sources_[piece.cell]) {
+    parts.push_back(source == partials_in_.size()
+                        ? half
+                        : reinterpret_cast<const std::uint16_t*>(
+                              slot(partials_in_[source], partials_in_[source].used)));
+  }
+  std::array<float, kBlock> part;
   for (std::size_t at = 0; at < piece.count; at += kBlock) {
     const std::size_t length = std::min(kBlock, piece.count - at);
-    const auto& sources = sources_[piece.cell];
-    for (std::size_t node = 0; node < sources.size(); ++node) {
-      float* out = node == 0 ? total.data() : part.data();
-      if (sources[node] == partials_in_.size()) {
-        std::copy_n(whole + at, length, out);
-      } else {
-        const Flow& flow = partials_in_[sources[node]];
-        decode(setup_.wire.type, reinterpret_cast<const std::uint16_t*>(slot(flow, flow.used)) + at,
-               length, out);
-      }
-      for (std::size_t i = 0; node > 0 && i < length; ++i) total[i] += part[i];
+    decode(type, parts.front() + at, length, whole + at);
+    for (std::size_t node = 1; node < parts.size(); ++node) {
+      decode(type, parts[node] + at, length, part.data());
+      for (std::size_t i = 0; i < length; ++i) whole[at + i] += part[i];
     }
-    std::copy_n(total.data(), length, whole + at);
   }
-  auto* half = reinterpret_cast<std::uint16_t*>(owned_half_.data()) + half_begin_[summed_];
-  encode(setup_.wire.type, whole, residual_of(piece), piece.count, half,
-         setup_.wire.counts != nullptr ? *setup_.wire.counts : uncounted_);
-  decode(setup_.wire.type, half, piece.count, whole);
+  float* residual = setup_.wire.sum_residual;
+  encode(type, whole, residual == nullptr ? nullptr : residual + half_begin_[summed_], piece.count,
+         half, counts());
+  decode(type, half, piece.count, whole);
 }
 
 bool Lanes::send_wholes() {
@@ -314,11 +315,11 @@ bool Lanes::receive_wholes() {
     }
     if (!is_half()) flow.used = flow.stream.completed();
     // A whole piece lands where this rank's partial sum of it lay: that must have left.
-    const auto sent =
-        std::find_if(partials_out_.begin(), partials_out_.end(),
-                     [&](const Flow& out) { return out.stream.rank() == flow.stream.rank(); });
-    while (flow.has_next() && flow.stream.started() - flow.used < Stream::kWindow &&
-           (sent == partials_out_.end() || flow.stream.started() < sent->stream.completed())) {
+    const std::size_t out = index_of(partials_out_, flow.stream.rank());
+    const auto has_left = [&](std::size_t message) {
+      return out == partials_out_.size() || message < partials_out_[out].stream.completed();
+    };
+    while (flow.has_next() && flow.has_slot() && has_left(flow.stream.started())) {
       const Piece& piece = flow.next();
       std::byte* to = is_half() ? slot(flow, flow.stream.started()) : own(piece.begin);
       flow.stream.receive(to, piece.count * wire_size(setup_.wire.type, dtype_));

@@ -20,6 +20,7 @@ namespace trireme {
 // To sum, each holder sends its node's partial sum of a piece to the piece's owner, who adds the
 // nodes' partial sums in their order as soon as all are there. Every node sends to every other: the
 // bytes are as few as can be, each number is rounded as seldom as can be, and it takes one latency.
+// At half width the owner rounds its own node's partial sum, too: the same sum whoever owns it.
 // To gather, owners send their pieces to the holders, each as soon as it is summed: so in a sum
 // that every node wants both directions of a link carry both kinds.
 class Lanes {
@@ -61,6 +62,8 @@ class Lanes {
   struct Flow {
     Flow(const Route& route, int rank) : stream(route, rank) {}
     bool has_next() const { return stream.started() < pieces.size() && stream.has_room(); }
+    // Of receives: a slot is free again once its piece has been used.
+    bool has_slot() const { return stream.started() - used < Stream::kWindow; }
     const Piece& next() const { return pieces[stream.started()]; }
     bool done() const { return used == pieces.size() && stream.idle(); }
 
@@ -69,8 +72,8 @@ class Lanes {
     std::size_t used = 0;  // received and worked on; of sends: all that are started
     Buffer ring;           // a slot for each message in flight; none where data is in place
   };
-  // [rank in the group] -> its flow in `flows`, made where there is none.
-  Flow& flow_with(std::vector<Flow>& flows, const Route& route, int rank) const;
+  // Of the flow with this rank; flows.size() where there is none.
+  static std::size_t index_of(const std::vector<Flow>& flows, int rank);
   void plan(const Layout& layout);
   void take_rings();
   std::byte* slot(const Flow& flow, std::size_t message) const;
@@ -82,11 +85,12 @@ class Lanes {
   bool send_wholes();
   bool receive_wholes();
 
-  void sum_node(const Piece& piece, std::byte* out) const;
+  void sum_node(const Piece& piece) const;
   void sum_nodes(const Piece& piece);
   void sum_nodes_half(const Piece& piece);
   bool has_all_partials(const Piece& piece) const;
   float* residual_of(const Piece& piece) const;
+  WireCounts& counts() { return setup_.wire.counts != nullptr ? *setup_.wire.counts : uncounted_; }
   std::byte* own(std::size_t element) const { return memory_.own + element * size_of(dtype_); }
 
   const Setup setup_;
@@ -101,7 +105,8 @@ class Lanes {
   std::vector<std::vector<std::size_t>> sources_;  // [cell][node] -> in partials_in_; owned cells
   std::size_t summed_ = 0;                         // pieces of owned_ that are whole
   Buffer owned_half_;                              // those on the wire's type
-  std::vector<std::size_t> half_begin_;            // [owned piece] -> element of owned_half_
+  std::vector<std::size_t> half_begin_;            // [owned piece] -> element of owned_half_, and
+                                                   // of wire.sum_residual
   std::size_t budget_ = 0;                         // elements to sum until the next advance()
   WireCounts uncounted_;
 };

@@ -12,6 +12,19 @@ int local_rank_with(std::size_t shard, std::size_t num_shards, std::size_t local
   return static_cast<int>(shard * local_size / num_shards);
 }
 
+// What the ranks that have this shard sum of it on this node.
+Part piece_of_node(std::span<const std::size_t> offsets, std::size_t shard, std::size_t node,
+                   std::size_t num_nodes, DType dtype) {
+  constexpr std::size_t kCutBytes = 64;
+  const std::size_t alignment = kCutBytes / size_of(dtype);
+  const std::size_t count = offsets[shard + 1] - offsets[shard];
+  const auto cut = [&](std::size_t n) {
+    return offsets[shard] +
+           std::min(count, (count * n / num_nodes + alignment - 1) / alignment * alignment);
+  };
+  return {.begin = cut(node), .end = cut(node + 1)};
+}
+
 }  // namespace
 
 Part part_of(std::span<const std::size_t> offsets, int local_rank, int local_size) {
@@ -20,6 +33,20 @@ Part part_of(std::span<const std::size_t> offsets, int local_rank, int local_siz
   const auto first = [&](std::size_t rank) { return (rank * shards + ranks - 1) / ranks; };
   const auto rank = static_cast<std::size_t>(local_rank);
   return {.begin = offsets[first(rank)], .end = offsets[first(rank + 1)]};
+}
+
+std::vector<Part> summed_parts(std::span<const std::size_t> offsets, const Placement& placement,
+                               DType dtype) {
+  std::vector<Part> parts;
+  const auto num_shards = offsets.size() - 1;
+  for (std::size_t shard = 0; shard < num_shards; ++shard) {
+    const auto local_size = static_cast<std::size_t>(placement.local_size);
+    if (local_rank_with(shard, num_shards, local_size) != placement.local_rank) continue;
+    const Part piece = piece_of_node(offsets, shard, static_cast<std::size_t>(placement.node),
+                                     static_cast<std::size_t>(placement.num_nodes), dtype);
+    if (piece.size() > 0) parts.push_back(piece);
+  }
+  return parts;
 }
 
 int Layout::max_local_size() const {
@@ -69,25 +96,20 @@ std::vector<Cell> cells_of_ranks(std::span<const std::size_t> offsets, const Lay
 }
 
 std::vector<Cell> cells_of_shards(std::span<const std::size_t> offsets, const Layout& layout,
-                                  std::size_t alignment) {
+                                  DType dtype) {
   std::vector<Cell> cells;
   const std::size_t num_shards = offsets.size() - 1, num_nodes = layout.nodes.size();
   for (std::size_t shard = 0; shard < num_shards; ++shard) {
-    const std::size_t count = offsets[shard + 1] - offsets[shard];
-    const auto cut = [&](std::size_t node) {
-      return std::min(count, (count * node / num_nodes + alignment - 1) / alignment * alignment);
-    };
     std::vector<int> holders;
     for (const auto& ranks : layout.nodes) {
       holders.push_back(
           ranks[static_cast<std::size_t>(local_rank_with(shard, num_shards, ranks.size()))]);
     }
     for (std::size_t node = 0; node < num_nodes; ++node) {
-      if (cut(node) == cut(node + 1)) continue;
-      cells.push_back({.begin = offsets[shard] + cut(node),
-                       .end = offsets[shard] + cut(node + 1),
-                       .owner = holders[node],
-                       .holders = holders});
+      const Part piece = piece_of_node(offsets, shard, node, num_nodes, dtype);
+      if (piece.size() == 0) continue;
+      cells.push_back(
+          {.begin = piece.begin, .end = piece.end, .owner = holders[node], .holders = holders});
     }
   }
   return cells;

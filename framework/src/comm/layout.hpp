@@ -37,9 +37,9 @@ struct Cell {
 // reduce_scatter, all_gather: offsets [ranks+1]; each rank owns its part.
 std::vector<Cell> cells_of_ranks(std::span<const std::size_t> offsets, const Layout& layout);
 // node_reduce_scatter: offsets [shards+1]. Each shard is cut once more, into one cell a node; who
-// has the shard on a node (part_of) holds its cells there. Cuts lie at multiples of `alignment`
-// elements from the shard's begin.
+// has the shard on a node (part_of) holds its cells there. Cuts lie at multiples of 64 bytes from
+// the shard's begin.
 std::vector<Cell> cells_of_shards(std::span<const std::size_t> offsets, const Layout& layout,
-                                  std::size_t alignment);
+                                  DType dtype);
 
 }  // namespace trireme

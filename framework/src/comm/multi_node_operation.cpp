@@ -15,9 +15,6 @@ namespace {
 
 // Copied in one step, so that operations on the same thread take turns.
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
-// Cuts between nodes, in bytes.
-constexpr std::size_t kCutBytes = 64;
-
 Route with_tag_after(Route route) {
   ++route.tag;
   return route;
@@ -122,22 +119,21 @@ std::string MultiNodeOperation::waits_for() const {
 
 void MultiNodeOperation::open_lanes() {
   const Collective kind = call().kind;
-  const std::size_t alignment = std::max<std::size_t>(1, kCutBytes / size_of(call().data.dtype));
+  const DType dtype = call().data.dtype;
   if (kind == Collective::kReduceScatter || kind == Collective::kAllGather) {
     cells_ = cells_of_ranks(call().offsets, *layout_);
   } else if (kind == Collective::kNodeReduceScatter) {
-    cells_ = cells_of_shards(call().offsets, *layout_, alignment);
+    cells_ = cells_of_shards(call().offsets, *layout_, dtype);
   } else {
     const auto offsets = even_offsets(call().data.count, layout_->max_local_size());
-    cells_ = cells_of_shards(offsets, *layout_, alignment);
+    cells_ = cells_of_shards(offsets, *layout_, dtype);
   }
   lanes_.emplace(Lanes::Setup{.cells = cells_,
                               .sums = kind != Collective::kAllGather,
                               .gathers = kind != Collective::kReduceScatter,
                               .wire = call().wire,
                               .residual_begin = own_part().begin},
-                 *layout_, rank(), call().data.dtype, route_, second_route_, options_.piece_bytes,
-                 pool_);
+                 *layout_, rank(), dtype, route_, second_route_, options_.piece_bytes, pool_);
   lanes_->start({.own = stage_.own(), .local = stage_.data()});
 }
 

@@ -57,42 +57,46 @@ void reduce_scatter(const Meeting& meeting, const Layout& layout,
   }
 }
 
-// As on the wire: rounded to its type, with `rank`'s residual of these elements.
-void round_trip(std::vector<std::byte>& data, const Call& call, const Cell& cell, Part part) {
-  const std::size_t count = cell.end - cell.begin;
+// As on the wire: rounded to its type.
+void round_trip(std::vector<std::byte>& data, const Call& call, float* residual) {
+  const std::size_t count = data.size() / sizeof(float);
   std::vector<std::uint16_t> half(count);
   auto* values = reinterpret_cast<float*>(data.data());
-  float* residual =
-      call.wire.residual == nullptr ? nullptr : call.wire.residual + (cell.begin - part.begin);
   WireCounts uncounted;
   encode(call.wire.type, values, residual, count, half.data(),
          call.wire.counts == nullptr ? uncounted : *call.wire.counts);
   decode(call.wire.type, half.data(), count, values);
 }
 
+// What this rank's roundings of the cell have left.
+float* residual_of(const Call& call, const Placement& place, const Cell& cell) {
+  if (call.wire.residual == nullptr) return nullptr;
+  return call.wire.residual +
+         (cell.begin - part_of(call.offsets, place.local_rank, place.local_size).begin);
+}
+
 void node_reduce_scatter(const Meeting& meeting, const Layout& layout) {
   const Call& first = *meeting.calls[0];
-  constexpr std::size_t kCutBytes = 64;
-  for (const Cell& cell :
-       cells_of_shards(first.offsets, layout, kCutBytes / size_of(first.data.dtype))) {
+  std::vector<std::size_t> summed(meeting.calls.size());  // [rank] elements that it has summed
+  for (const Cell& cell : cells_of_shards(first.offsets, layout, first.data.dtype)) {
     std::vector<std::vector<std::byte>> sums;  // [node]
     std::vector<const std::byte*> parts;
-    const auto at_half_width = [&](std::vector<std::byte>& data, int rank) {
-      const auto r = static_cast<std::size_t>(rank);
-      const Placement place = layout.placement_of(rank);
-      round_trip(data, *meeting.calls[r], cell,
-                 part_of(first.offsets, place.local_rank, place.local_size));
-    };
     const bool is_half = first.wire.type != WireType::kSame && layout.num_nodes() > 1;
     for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
+      const int holder = cell.holders[node];
+      const Call& call = *meeting.calls[static_cast<std::size_t>(holder)];
       sums.push_back(sum_of_node(meeting, layout.nodes[node], cell.begin, cell.end));
-      if (is_half && cell.holders[node] != cell.owner)
-        at_half_width(sums.back(), cell.holders[node]);
+      if (is_half)
+        round_trip(sums.back(), call, residual_of(call, layout.placement_of(holder), cell));
       parts.push_back(sums.back().data());
     }
     std::vector<std::byte> whole(sums.front().size());
     sum_in_order(first.data.dtype, parts, whole.data(), cell.end - cell.begin);
-    if (is_half) at_half_width(whole, cell.owner);
+    const auto owner = static_cast<std::size_t>(cell.owner);
+    const Call& call = *meeting.calls[owner];
+    float* residual = call.wire.sum_residual;
+    if (is_half) round_trip(whole, call, residual == nullptr ? nullptr : residual + summed[owner]);
+    summed[owner] += cell.end - cell.begin;
     for (const int holder : cell.holders)
       put(whole, *meeting.calls[static_cast<std::size_t>(holder)], cell.begin);
   }

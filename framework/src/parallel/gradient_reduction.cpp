@@ -21,7 +21,7 @@ class WireReduction : public GradientReduction {
  public:
   WireReduction(FlatParameters& flat, Sharding& sharding, WireType type, bool error_feedback)
       : flat_(flat), sharding_(sharding), type_(type), requests_(flat.plan().buckets.size()) {
-    if (error_feedback) residuals_.emplace(flat, sharding);
+    if (error_feedback) residuals_.emplace(flat, sharding, /*of_sums=*/true);
   }
 
   void begin_step(std::int64_t) override {
@@ -33,6 +33,8 @@ class WireReduction : public GradientReduction {
     const Wire wire{
         .type = type_,
         .residual = residuals_ ? residuals_->part(bucket).mutable_data_ptr<float>() : nullptr,
+        .sum_residual =
+            residuals_ ? residuals_->of_sums(bucket).mutable_data_ptr<float>() : nullptr,
         .counts = &counts_};
     requests_[bucket] = sharding_.reduce(span_of(flat_.gradients(bucket)),
                                          flat_.plan().buckets[bucket].shard_offsets, wire);

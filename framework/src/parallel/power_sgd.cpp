@@ -68,7 +68,7 @@ PowerSgd::PowerSgd(FlatParameters& flat, Sharding& sharding, Options options)
       sharding_(sharding),
       options_(options),
       num_nodes_(sharding.communicator().placement().num_nodes),
-      residuals_(flat, sharding),
+      residuals_(flat, sharding, /*of_sums=*/false),
       requests_(flat.plan().buckets.size()) {
   for (std::size_t b = 0; b < flat.plan().buckets.size(); ++b) {
     for (const PlanItem& item : flat.plan().buckets[b].items) add_item(b, item);

@@ -70,10 +70,23 @@ TEST(ResumeRules, LengthCadenceLoggingAndNetworkMayChangeAndNothingElse) {
                                        "train.eval_batch",
                                        "train.max_steps",
                                        "train.eval_every_epochs",
+                                       "train.update_in_backward",
                                        "train.patience"};
   const auto network = [](const std::string& key) { return key.starts_with("network."); };
   EXPECT_EQ(std::erase_if(allowed, network), 12u);
   EXPECT_EQ(allowed, expected);
+}
+
+TEST(ResumeRules, PowerSgdKeepsItsBuckets) {
+  for (const char* sizes : {"bucket_mb: 3", "bucket_mb: 2, edge_bucket_mb: 1"}) {
+    const auto config = [&](const std::string& compression, const std::string& buckets) {
+      return config_of(kYaml + ("parallel: {compression: " + compression + ", ") + buckets + "}\n");
+    };
+    EXPECT_NO_THROW(require_resumable(config("fp16", "bucket_mb: 2"), config("fp16", sizes)));
+    EXPECT_THROW(require_resumable(config("powersgd", "bucket_mb: 2"), config("powersgd", sizes)),
+                 ConfigError)
+        << sizes;
+  }
 }
 
 TEST(ResumeRules, WhatIsRefusedIsNamedWithOldAndNew) {

@@ -63,7 +63,7 @@ TEST(Layout, CellsOfRanksBelongToTheOwnersOfTheParts) {
 TEST(Layout, CellsOfShardsLieWithWhoeverHasTheShardOnItsNode) {
   const Layout layout = uneven();
   const std::vector<std::size_t> offsets = {0, 1000, 1000, 1700};
-  const std::vector<Cell> cells = cells_of_shards(offsets, layout, 16);
+  const std::vector<Cell> cells = cells_of_shards(offsets, layout, DType::kF32);
   expect_complete(cells, layout, 1700);
   std::set<int> owners;
   for (const Cell& cell : cells) {
@@ -80,6 +80,28 @@ TEST(Layout, CellsOfShardsLieWithWhoeverHasTheShardOnItsNode) {
     owners.insert(layout.node_of[std::size_t(cell.owner)]);
   }
   EXPECT_EQ(owners.size(), 3u);  // each node sums a share
+}
+
+TEST(Layout, SummedPartsAreTheCellsThatTheRankOwns) {
+  const Layout layout = uneven();
+  const std::vector<std::size_t> offsets = {0, 1000, 1000, 1700};
+  std::vector<std::vector<std::size_t>> begins(layout.node_of.size());  // [rank]
+  std::vector<std::size_t> counts(layout.node_of.size());
+  for (const Cell& cell : cells_of_shards(offsets, layout, DType::kF32)) {
+    begins[std::size_t(cell.owner)].push_back(cell.begin);
+    counts[std::size_t(cell.owner)] += cell.end - cell.begin;
+  }
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    std::vector<std::size_t> own_begins;
+    std::size_t own_count = 0;
+    for (const Part& part :
+         summed_parts(offsets, layout.placement_of(static_cast<int>(rank)), DType::kF32)) {
+      own_begins.push_back(part.begin);
+      own_count += part.size();
+    }
+    EXPECT_EQ(own_begins, begins[rank]) << rank;
+    EXPECT_EQ(own_count, counts[rank]) << rank;
+  }
 }
 
 }  // namespace
