@@ -106,20 +106,34 @@ void FlatParameters::begin_step() {
   for (const NamedTensor& parameter : parameters_)
     versions_.push_back(
         parameter.tensor.unsafeGetTensorImpl()->version_counter().current_version());
+  holders_.clear();
+  for (const at::Tensor& values : values_) holders_.push_back(values.storage().use_count());
 }
 
 void FlatParameters::require_unwritten() const {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& counter = parameters_[i].tensor.unsafeGetTensorImpl()->version_counter();
-    if (counter.current_version() == versions_[i]) continue;
-    throw ConfigError(
-        "the model writes its parameter '" + parameters_[i].name +
-        "' while it trains; the ranks of a node share parameters, so that only the optimizer may "
-        "write them: keep such state in a buffer (register_buffer)");
+  for (std::size_t b = 0; b < values_.size(); ++b) {
+    for (const PlanItem& item : plan_.buckets[b].items) {
+      const auto i = static_cast<std::size_t>(item.parameter);
+      const auto& counter = parameters_[i].tensor.unsafeGetTensorImpl()->version_counter();
+      const bool in_place = parameters_[i].tensor.storage().is_alias_of(values_[b].storage());
+      if (in_place && counter.current_version() == versions_[i]) continue;
+      throw ConfigError(
+          "the model " + std::string(in_place ? "writes" : "replaces") + " its parameter '" +
+          parameters_[i].name +
+          "' while it trains; the ranks of a node share parameters, so that only the optimizer may "
+          "write them: keep such state in a buffer (register_buffer)");
+    }
   }
 }
 
 void FlatParameters::expect_writes(std::size_t bucket) {
+  if (values_[bucket].storage().use_count() > holders_[bucket]) {
+    throw ConfigError(
+        "backward still needs a parameter that train.update_in_backward would update now, one of " +
+        names_of(bucket) +
+        ": the model uses it without a gradient, too (weight.detach(), weight.data()); set "
+        "train.update_in_backward: false");
+  }
   for (const PlanItem& item : plan_.buckets[bucket].items) {
     const auto parameter = static_cast<std::size_t>(item.parameter);
     parameters_[parameter].tensor.unsafeGetTensorImpl()->bump_version();
@@ -131,14 +145,19 @@ void FlatParameters::wait(Request& request, const char* what, std::size_t bucket
   try {
     request.wait();
   } catch (const CommError& error) {
-    const auto name = [&](const PlanItem& item) {
-      return "'" + parameters_[static_cast<std::size_t>(item.parameter)].name + "'";
-    };
-    const auto& items = plan_.buckets[bucket].items;
     throw CommError(std::string(what) + " of bucket " + std::to_string(bucket + 1) + " of " +
-                    std::to_string(plan_.buckets.size()) + " (" + name(items.front()) + " to " +
-                    name(items.back()) + "): " + error.what());
+                    std::to_string(plan_.buckets.size()) + " (" + names_of(bucket) +
+                    "): " + error.what());
   }
+}
+
+std::string FlatParameters::names_of(std::size_t bucket) const {
+  const auto name = [&](const PlanItem& item) {
+    return "'" + parameters_[static_cast<std::size_t>(item.parameter)].name + "'";
+  };
+  const auto& items = plan_.buckets[bucket].items;
+  return items.size() == 1 ? name(items.front())
+                           : name(items.front()) + " to " + name(items.back());
 }
 
 at::Tensor FlatParameters::view(const at::Tensor& flat, std::int64_t flat_begin,

@@ -32,7 +32,8 @@ void broadcast_values(const at::Tensor& tensor, Communicator& communicator);
 // update writes it, each rank its own part, and only when all ranks have finished backward: a write
 // through shared memory would change what another rank computes, and autograd cannot see it. A
 // layer that writes its parameters in forward (max_norm, spectral normalisation in place) therefore
-// cannot be trained here; autograd's version counters tell.
+// cannot be trained here; autograd's version counters tell. They do not tell of a write through
+// weight.data() or a raw pointer, which hides from autograd on purpose: a model must not do that.
 class FlatParameters {
  public:
   // Collective; the parameters are equal on all ranks. Moves each parameter's value into its bucket
@@ -49,10 +50,12 @@ class FlatParameters {
   const at::Tensor& values(std::size_t bucket) const { return values_[bucket]; }        // (numel)
   const at::Tensor& gradients(std::size_t bucket) const { return gradients_[bucket]; }  // (numel)
   void begin_step();  // gradients become zero
-  // ConfigError where the model has written a parameter since begin_step().
+  // ConfigError where the model has written a parameter since begin_step(), or put another tensor
+  // in its place.
   void require_unwritten() const;
-  // From here on a parameter of this bucket may change under the step: a backward that still needs
-  // it fails in autograd instead of taking the new value.
+  // From here on a parameter of this bucket may change under the step. ConfigError where another
+  // tensor than before the step has its memory: backward still needs it. What is saved without such
+  // a tensor fails in autograd.
   void expect_writes(std::size_t bucket);
 
   // Waits for an operation on a bucket; a CommError then says what was on its way: "gradients" or
@@ -64,10 +67,13 @@ class FlatParameters {
   at::Tensor view(const at::Tensor& flat, std::int64_t flat_begin, const PlanItem& item) const;
 
  private:
+  std::string names_of(std::size_t bucket) const;  // "'first' to 'last'"
+
   std::vector<NamedTensor> parameters_;
   BucketPlan plan_;
   std::vector<at::Tensor> values_, gradients_;  // [bucket]
   std::vector<std::uint32_t> versions_;         // [parameter] at begin_step()
+  std::vector<std::size_t> holders_;            // [bucket] of the values' memory, at begin_step()
 };
 
 }  // namespace trireme

@@ -44,10 +44,13 @@ struct StepCommunication {
 // A bucket that all ranks have posted is needed by no backward any more: every use of its
 // parameters that takes a gradient has given it, and each gradient function has taken what it needs
 // by then. So its update may follow its sum at once, while the numbers are in the cache and other
-// ranks are still in backward. What this does not cover is a use that takes no gradient (a detached
-// weight) and comes later in backward. Each rank therefore marks a bucket's parameters as written
-// when it posts the bucket, before any rank can write them: such a use is then an error of autograd
-// ("modified by an inplace operation"), on every rank and in every run.
+// ranks are still in backward. What this does not cover is a use that takes no gradient
+// (weight.detach(), weight.data()) and comes later in backward. Such a use has a tensor of its own
+// on the parameter's memory: when a rank posts a bucket, before any rank can write it, nobody but
+// those who had the memory before the step may have it. (So a branch of the graph that backward
+// does not take is refused, too, where it has saved a view of a weight.) What saves the parameter
+// itself is an error of autograd ("modified by an inplace operation"), since the bucket is marked
+// as written.
 
 // One step is begin_step(), then for each micro-batch forward and backward, the last of them after
 // expect_last_backward(), then finish_step(). Accumulation over the micro-batches before needs no

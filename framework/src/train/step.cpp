@@ -187,7 +187,7 @@ void TrainingStep::backward(const at::Tensor& loss) const {
       throw;
     throw ConfigError(
         "backward needs a parameter that train.update_in_backward has updated already: the model "
-        "uses it without a gradient, too (a detached weight); set train.update_in_backward: false");
+        "uses it without a gradient, too; set train.update_in_backward: false");
   }
 }
 

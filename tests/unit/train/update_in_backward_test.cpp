@@ -69,9 +69,36 @@ struct Checkpointed : ThreeLayers {
 
 // The middle weight is used once with its gradient and, earlier in forward, once without.
 struct DetachedBefore : ThreeLayers {
+  virtual torch::Tensor weight() { return middle->weight.detach(); }
   torch::Tensor forward(const torch::Tensor& input) override {
     const torch::Tensor x = torch::tanh(first(input.flatten(1)));
-    return last(torch::tanh(middle(torch::tanh(torch::linear(x, middle->weight.detach())))));
+    return last(torch::tanh(middle(torch::tanh(torch::linear(x, weight())))));
+  }
+};
+
+// The same behind autograd's back: no version counter tells.
+struct DataBefore : DetachedBefore {
+  torch::Tensor weight() override { return middle->weight.variable_data(); }
+};
+
+// The same by a function that saves the parameter itself, which is no input of it.
+class TimesWeight : public torch::autograd::Function<TimesWeight> {
+ public:
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
+                               const torch::nn::Linear& layer) {
+    context->save_for_backward({layer->weight});
+    return torch::linear(x, layer->weight);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    return {torch::matmul(gradients[0], context->get_saved_variables()[0]), torch::Tensor()};
+  }
+};
+
+struct SavedBefore : ThreeLayers {
+  torch::Tensor forward(const torch::Tensor& input) override {
+    const torch::Tensor x = torch::tanh(first(input.flatten(1)));
+    return last(torch::tanh(middle(torch::tanh(TimesWeight::apply(x, middle)))));
   }
 };
 
@@ -95,6 +122,8 @@ Registry models() {
   add<Tied>(registry, "tied");
   add<Checkpointed>(registry, "checkpointed");
   add<DetachedBefore>(registry, "detached_before");
+  add<DataBefore>(registry, "data_before");
+  add<SavedBefore>(registry, "saved_before");
   add<DetachedAfter>(registry, "detached_after");
   return registry;
 }
@@ -134,13 +163,16 @@ TEST(UpdateInBackward, IsBitwiseForWeightsThatARecomputationUsesAgain) {
 TEST(UpdateInBackward, IsBitwiseForAWeightThatWasDetachedLater) { expect_same("detached_after"); }
 
 TEST(UpdateInBackward, RefusesAWeightThatBackwardStillNeedsWithoutItsGradient) {
-  EXPECT_NO_THROW(run("detached_before", false, {.ranks = 2}));
-  try {
-    run("detached_before", true, {.ranks = 2});
-    FAIL() << "backward took an updated weight";
-  } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("train.update_in_backward: false"), std::string::npos)
-        << error.what();
+  for (const char* model : {"detached_before", "data_before", "saved_before"}) {
+    EXPECT_NO_THROW(run(model, false, {.ranks = 2}));
+    try {
+      run(model, true, {.ranks = 2});
+      FAIL() << "backward took an updated weight of " << model;
+    } catch (const ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find("train.update_in_backward: false"),
+                std::string::npos)
+          << error.what();
+    }
   }
 }
 
