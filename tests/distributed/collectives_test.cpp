@@ -282,6 +282,27 @@ TEST_P(Collectives, HalfWidthSumsAreRoundedTwiceAndFeedbackKeepsWhatIsLost) {
   });
 }
 
+TEST_P(Collectives, HalfWidthHalvesTheBytesThatAreSent) {
+  if (!GetParam().name.starts_with("mpi")) GTEST_SKIP() << "only MPI counts what it sends";
+  on_every_rank([](Communicator& communicator) {
+    const auto bytes_of = [&](WireType type) {
+      std::vector<float> data(40'000);
+      const std::vector<std::size_t> offsets = {0, data.size()};
+      const std::uint64_t before = communicator.bytes_sent();
+      communicator.node_reduce_scatter(span_of(data), offsets, {.type = type}).wait();
+      std::uint64_t bytes = 0;
+      for (const auto& text :
+           communicator.exchange(std::to_string(communicator.bytes_sent() - before)))
+        bytes += std::stoull(text);
+      return bytes;
+    };
+    // Each node sends its sum to the owners, and what it owns to the others.
+    const auto others = static_cast<std::uint64_t>(communicator.placement().num_nodes - 1);
+    EXPECT_EQ(bytes_of(WireType::kSame), 2 * others * 40'000 * 4);
+    EXPECT_EQ(bytes_of(WireType::kF16), 2 * others * 40'000 * 2);
+  });
+}
+
 TEST_P(Collectives, HalfWidthSumsAreTheSameOnEveryNodeAndCountWhatTheyLose) {
   if (GetParam().name.starts_with("nccl")) GTEST_SKIP() << "NCCL sums at full width only";
   on_every_rank([](Communicator& communicator) {

@@ -211,6 +211,9 @@ class Communicator {
   // it, is for the callers to agree.
   virtual Buffer allocate_shared(std::size_t size_bytes) = 0;
 
+  // What this process has sent to other nodes so far, through all communicators: of MPI only.
+  virtual std::uint64_t bytes_sent() const { return 0; }
+
   // Bounds each wait for an operation that starts from now on. Zero or less: for ever, the default
   // of all kinds but threads.
   virtual void set_timeout(std::chrono::milliseconds timeout) = 0;

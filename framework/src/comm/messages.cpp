@@ -22,6 +22,7 @@ void start_send(const Route& route, int rank, const std::byte* data, std::size_t
   check_mpi(MPI_Isend(data, static_cast<int>(size_bytes), MPI_BYTE, comm_rank(route, rank),
                       route.tag, route.comm, &request),
             "MPI_Isend");
+  *route.bytes_sent += size_bytes;
 }
 
 void start_receive(const Route& route, int rank, std::byte* data, std::size_t size_bytes,

@@ -3,7 +3,9 @@
 // progress thread only.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -17,6 +19,7 @@ struct Route {
   std::shared_ptr<const std::vector<int>> members;  // [rank in the group] -> rank in comm
   int tag = 0;
   std::size_t max_message_bytes = 0;
+  std::atomic<std::uint64_t>* bytes_sent = nullptr;  // counts
 };
 
 // One message of at most max_message_bytes each; rank: in the group.

@@ -206,6 +206,7 @@ std::shared_ptr<CollectiveTask> MpiCommunicator::post_between_nodes(Call call) {
       .members = members_,
       .tag = 2 * (context_ * options.max_in_flight + static_cast<int>(slot)),
       .max_message_bytes = options.max_message_bytes,
+      .bytes_sent = &link_->bytes_sent,
   };
   auto operation = std::make_shared<MultiNodeOperation>(
       std::move(call), rank_, layout_, seat_, route,

@@ -38,6 +38,7 @@ struct MpiLink {
   const std::vector<int> node_of;  // [rank in comm] -> lowest rank of its node
   const MpiOptions options;
   std::atomic<int> next_context = 0;
+  std::atomic<std::uint64_t> bytes_sent = 0;
   ScratchPool scratch{allocate_pages};
   std::shared_ptr<NodeMemory> node_memory;  // null: the ranks of a node do not share memory
   Progress progress;                        // last: its thread uses the others
@@ -74,6 +75,7 @@ class MpiCommunicator : public Communicator {
   std::unique_ptr<Communicator> split_by_node() override;
   Buffer allocate(std::size_t size_bytes) override;
   Buffer allocate_shared(std::size_t size_bytes) override;
+  std::uint64_t bytes_sent() const override { return link_->bytes_sent; }
   void set_timeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
 
  private:

@@ -32,6 +32,7 @@ class TerminalConsole : public Observer {
   void on_start(const StartEvent& event) override { write_above(text_.start(event)); }
   void on_step(const StepEvent& event) override {
     text_.add(event);
+    if (const auto warning = text_.warning(event)) write_above(*warning);
     if (redraw_is_due()) draw();
   }
   void on_eval_progress(const EvalProgress& progress) override {
@@ -101,6 +102,7 @@ void PlainLines::on_start(const StartEvent& event) { write_line(text_.start(even
 
 void PlainLines::on_step(const StepEvent& event) {
   text_.add(event);
+  if (const auto warning = text_.warning(event)) write_line(*warning);
   if (line_is_due()) write_step();
 }
 

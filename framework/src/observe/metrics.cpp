@@ -53,6 +53,7 @@ std::vector<Column> columns_of(const StepEvent& event, const std::string& metric
           {"data_wait_ms", event.data_wait_ms},
           {"comm_exposed_ms", event.comm_exposed_ms},
           {"comm_overlap", event.comm_overlap},
+          {"comm_sent_bytes", event.comm_sent_bytes},
           {"comm_saturated", event.comm_saturated},
           {"comm_underflowed", event.comm_underflowed}};
 }

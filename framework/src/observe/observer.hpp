@@ -31,6 +31,7 @@ struct StepEvent {
   double data_wait_ms = 0;     // of it: waiting for input
   double comm_exposed_ms = 0;  // of it: waiting for reductions after backward
   double comm_overlap = 0;     // share of reduced bytes that were complete when backward returned
+  std::int64_t comm_sent_bytes = 0;   // by rank 0, to other nodes
   std::int64_t comm_saturated = 0;    // numbers beyond the range of parallel.compression's type
   std::int64_t comm_underflowed = 0;  // numbers that became zero in it
 };

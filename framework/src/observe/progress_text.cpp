@@ -84,6 +84,15 @@ void ProgressText::add(const StepEvent& event) {
   comm_exposed_ms_ += event.comm_exposed_ms;
 }
 
+std::optional<std::string> ProgressText::warning(const StepEvent& event) {
+  if (event.comm_saturated == 0 || warned_) return std::nullopt;
+  warned_ = true;
+  return "warning: step " + std::to_string(event.step) + ": " +
+         plural(event.comm_saturated, "number") +
+         " of the gradient lay beyond the range of parallel.compression and became its largest; "
+         "later ones are counted as comm_saturated in the metrics; bf16 has the range of fp32";
+}
+
 std::string ProgressText::step_line() {
   const auto count = static_cast<double>(steps_);
   const double samples_a_second =

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "observe/observer.hpp"
@@ -22,6 +23,8 @@ class ProgressText {
   std::string start(const StartEvent& event);
   void add(const StepEvent& event);
   bool pending() const { return steps_ > 0; }  // whether steps were added since the last step_line
+  // What the user should know at once, the first time it happens.
+  std::optional<std::string> warning(const StepEvent& event);
   // The newest step: its loss, metric and rate; speed and times are means over the steps since the
   // last step_line. Needs a pending step.
   std::string step_line();
@@ -39,6 +42,7 @@ class ProgressText {
   StartEvent start_;
   std::chrono::steady_clock::time_point started_at_;
   StepEvent newest_;
+  bool warned_ = false;
   // Since the last step_line.
   std::int64_t steps_ = 0;
   std::int64_t samples_ = 0;

@@ -111,7 +111,13 @@ void GradientSync::post_ready_buckets() {
 }
 
 void GradientSync::update_summed_buckets() {
-  while (update_ && updated_ < posted_ && reduction_.test(updated_)) update_(updated_++);
+  while (update_ && updated_ < posted_ && reduction_.test(updated_)) update_next_bucket();
+}
+
+void GradientSync::update_next_bucket() {
+  const auto start = Clock::now();
+  update_(updated_++);
+  updating_ += Clock::now() - start;
 }
 
 void GradientSync::post(std::size_t bucket) {
@@ -124,6 +130,7 @@ void GradientSync::post(std::size_t bucket) {
 
 void GradientSync::finish_step() {
   const auto start = Clock::now();
+  updating_ = {};
   backward_done_ = reduction_.mark();
   if (!counted_ && last_backward_) {
     std::transform(fired_.begin(), fired_.end(), expected_.begin(),
@@ -133,10 +140,10 @@ void GradientSync::finish_step() {
   while (posted_ < missing_.size()) post(posted_);
   update_summed_buckets();
   reduction_.finish_step();
-  while (update_ && updated_ < posted_) update_(updated_++);
+  while (update_ && updated_ < posted_) update_next_bucket();
   update_ = nullptr;
   last_backward_ = false;
-  timing_.exposed_ms = ms(Clock::now() - start);
+  timing_.exposed_ms = ms(Clock::now() - start - updating_);
 }
 
 const StepCommunication& GradientSync::last_step() {

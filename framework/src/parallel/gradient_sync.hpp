@@ -23,7 +23,7 @@ struct BucketTiming {
 struct StepCommunication {
   std::vector<BucketTiming> buckets;  // [bucket]
   std::chrono::steady_clock::time_point backward_returned;
-  double exposed_ms = 0;  // from backward's end to the last sum's
+  double exposed_ms = 0;  // from backward's end to the last sum's, without updates in between
 
   // Share of bytes whose reduction was complete when backward returned; 0 where there are none.
   double overlapped_share() const;
@@ -83,6 +83,7 @@ class GradientSync {
   void post_ready_buckets();
   void post(std::size_t bucket);
   void update_summed_buckets();
+  void update_next_bucket();
 
   FlatParameters& flat_;
   GradientReduction& reduction_;
@@ -94,6 +95,7 @@ class GradientSync {
   std::vector<std::size_t> missing_;      // [bucket] parameters that have not fired as expected
   std::size_t posted_ = 0, updated_ = 0;  // buckets
   std::function<void(std::size_t)> update_;
+  std::chrono::steady_clock::duration updating_ = {};  // in finish_step()
   Request backward_done_;
   bool last_backward_ = false, counted_ = false;
   StepCommunication timing_;

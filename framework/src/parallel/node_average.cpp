@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/node_average.hpp"
 
+#include <chrono>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -22,21 +23,25 @@ NodeAverage::NodeAverage(FlatParameters& flat, ShardedUpdate& update, Sharding& 
   lane_ = all.split(here.local_rank, all.rank());
 }
 
-void NodeAverage::average(const at::Tensor& flat) {
-  if (flat.numel() == 0) return;
-  lane_->all_reduce(span_of(flat)).wait();
-  flat.mul_(1.0 / lane_->size());
-}
-
 void NodeAverage::average() {
   const at::NoGradGuard no_grad;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<at::Tensor> own;
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
-    average(update_.part(flat_.values(b), b));
-    for (const at::Tensor& slot : update_.state(b)) average(slot);
+    own.push_back(update_.part(flat_.values(b), b));
+    for (const at::Tensor& slot : update_.state(b)) own.push_back(slot);
+  }
+  std::vector<Request> sums;
+  for (const at::Tensor& part : own) sums.push_back(lane_->all_reduce(span_of(part)));
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    sums[i].wait();
+    own[i].mul_(1.0 / lane_->size());
   }
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
     sharding_.gather(span_of(flat_.values(b)), flat_.plan().buckets[b].shard_offsets).wait();
   }
+  const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - start;
+  last_ms_ = passed.count();
 }
 
 }  // namespace trireme

@@ -19,14 +19,14 @@ class NodeAverage {
   // Collective, between steps: parameters and optimizer state become the mean over nodes, the same
   // bits on all.
   void average();
+  double last_ms() const { return last_ms_; }  // how long the last one took
 
  private:
-  void average(const at::Tensor& flat);
-
   FlatParameters& flat_;
   ShardedUpdate& update_;
   Sharding& sharding_;
   std::unique_ptr<Communicator> lane_;  // the ranks that have this rank's part, one a node
+  double last_ms_ = 0;
 };
 
 }  // namespace trireme

@@ -27,12 +27,6 @@ Sharding::Over over(const ParallelConfig& config) {
   return config.shard_over == "world" ? Sharding::Over::kWorld : Sharding::Over::kNode;
 }
 
-Sharding::Sums sums(const ParallelConfig& config, const Communicator& communicator) {
-  return config.sync_every > 1 && communicator.placement().num_nodes > 1
-             ? Sharding::Sums::kApart
-             : Sharding::Sums::kTogether;
-}
-
 BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config, int num_shards,
                        Communicator& communicator) {
   const std::vector<PlanParameter> parameters = replica.plan_parameters();
@@ -60,27 +54,27 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
       control_(control),
       rank_(gradients.rank()),
       context_(std::make_unique<ForwardContext>()),
-      sharding_(gradients, over(config.parallel), sums(config.parallel, gradients)),
+      period_(gradients.placement().num_nodes > 1 ? config.parallel.sync_every : 1, total_steps),
+      sharding_(gradients, over(config.parallel),
+                period_.nodes_part() ? Sharding::Sums::kApart : Sharding::Sums::kTogether),
       flat_(replica.trained, agreed_plan(replica, config.parallel, sharding_.num_shards(), control),
             gradients),
       reduction_(make_reduction(config.parallel, flat_, sharding_)),
       sync_(flat_, *reduction_),
       buffers_(buffers_to_average(replica), gradients),
       update_(flat_, replica.groups, replica.group_of, sharding_),
-      total_steps_(total_steps),
       schedule_(config.schedule, 0, sampler.steps_per_epoch(), total_steps) {
   for (const ParameterGroup& group : replica.groups) {
     schedules_.emplace_back(config.schedule, group.duration, sampler.steps_per_epoch(),
                             total_steps);
   }
-  const bool apart = sums(config.parallel, gradients) == Sharding::Sums::kApart;
-  if (apart && config.train.global_batch % gradients.size() != 0) {
+  if (period_.nodes_part() && config.train.global_batch % gradients.size() != 0) {
     throw ConfigError(
         "parallel.sync_every > 1 wants equally many samples on every rank; expected "
         "train.global_batch to be a multiple of " +
         std::to_string(gradients.size()));
   }
-  if (apart) average_ = std::make_unique<NodeAverage>(flat_, update_, sharding_);
+  if (period_.nodes_part()) average_ = std::make_unique<NodeAverage>(flat_, update_, sharding_);
   context_->seed = static_cast<std::uint64_t>(config.run.seed);
   bind_dropout(*replica.model, *context_);
 }
@@ -90,6 +84,7 @@ TrainingStep::~TrainingStep() = default;
 StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   const auto start = Clock::now();
   const double waited_before = loader.waited_ms();
+  const std::uint64_t sent_before = sharding_.communicator().bytes_sent();
   const auto micro_batches = sampler_.micro_batches(step);
   const std::int64_t samples = sampler_.global_samples(step);
   const double terms = static_cast<double>(samples * format_.spec.targets_per_sample());
@@ -132,8 +127,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   } else {
     update_.step(rates, step + 1);
   }
-  const bool together =
-      !average_ || (step + 1) % config_.parallel.sync_every == 0 || step + 1 == total_steps_;
+  const bool together = period_.together_after(step + 1) || all.stop > 0;
   if (average_ && together) average_->average();
 
   StepOutcome outcome{
@@ -147,8 +141,11 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
                 .samples = samples,
                 .step_ms = ms_since(start),
                 .data_wait_ms = loader.waited_ms() - waited_before,
-                .comm_exposed_ms = sync_.last_step().exposed_ms + update_.waited_ms(),
+                .comm_exposed_ms = sync_.last_step().exposed_ms + update_.waited_ms() +
+                                   (average_ && together ? average_->last_ms() : 0),
                 .comm_overlap = sync_.last_step().overlapped_share(),
+                .comm_sent_bytes =
+                    static_cast<std::int64_t>(sharding_.communicator().bytes_sent() - sent_before),
                 .comm_saturated = static_cast<std::int64_t>(all.saturated),
                 .comm_underflowed = static_cast<std::int64_t>(all.underflowed)},
       .stop = all.stop > 0,

@@ -14,6 +14,7 @@
 #include "parallel/gradient_sync.hpp"
 #include "parallel/node_average.hpp"
 #include "parallel/sharded_update.hpp"
+#include "parallel/sync_period.hpp"
 #include "train/replica.hpp"
 #include "train/snapshot.hpp"
 
@@ -22,7 +23,7 @@ namespace trireme {
 struct StepOutcome {
   StepEvent event;
   bool stop = false;     // some rank was asked to stop: agreed by all ranks
-  bool together = true;  // all nodes have the same parameters (parallel.sync_every)
+  bool together = true;  // all nodes have the same parameters (SyncPeriod)
 };
 
 class TrainingStep {
@@ -35,13 +36,13 @@ class TrainingStep {
 
   ~TrainingStep();
 
-  // Collective. step: 0-based. stop: whether this rank was asked to stop.
-  // Throws SharedError (kNumerics) on all ranks, before any parameter has changed, where a loss or
-  // the gradient is not finite.
+  // Collective. step: 0-based. stop: whether this rank was asked to stop; nodes that are apart are
+  // then averaged at once, so that nothing is lost.
+  // Throws SharedError (kNumerics) on all ranks where a loss or the gradient is not finite: before
+  // any parameter has changed, but for train.update_in_backward.
   StepOutcome run(std::int64_t step, Loader& loader, bool stop);
 
-  // Whether nodes train for themselves between averages (parallel.sync_every).
-  bool trains_apart() const { return average_ != nullptr; }
+  const SyncPeriod& period() const { return period_; }
   Learner learner() { return {.update = update_, .reduction = *reduction_}; }
 
  private:
@@ -65,14 +66,14 @@ class TrainingStep {
   Communicator& control_;
   int rank_;
   std::unique_ptr<ForwardContext> context_;
+  SyncPeriod period_;
   Sharding sharding_;
   FlatParameters flat_;
   std::unique_ptr<GradientReduction> reduction_;
   GradientSync sync_;
   BufferAverage buffers_;
   ShardedUpdate update_;
-  std::unique_ptr<NodeAverage> average_;  // null: nodes are together after every step
-  std::int64_t total_steps_;
+  std::unique_ptr<NodeAverage> average_;   // null: nodes never part
   Schedule schedule_;                      // of optimizer.lr
   std::vector<Schedule> schedules_;        // [group]
   std::vector<std::int64_t> bad_samples_;  // of this rank's micro-batches whose loss was not finite

@@ -123,17 +123,15 @@ EndEvent Trainer::run() {
 // of a step.
 bool Trainer::evaluation_due() const {
   if (state_.step >= length_.total_steps) return true;
+  // Where a stop has brought nodes together early, it is due when they would have been.
+  if (!step_.period().together_after(state_.step)) return false;
   const double period =
       parts_.config.train.eval_every_epochs * static_cast<double>(length_.steps_per_epoch);
   const auto periods = [&](std::int64_t step) {
     return std::floor(static_cast<double>(step) / period + 1e-9);
   };
-  return period > 0 && periods(state_.step) > periods(step_together_before());
-}
-
-std::int64_t Trainer::step_together_before() const {
-  const std::int64_t every = step_.trains_apart() ? parts_.config.parallel.sync_every : 1;
-  return (state_.step - 1) / every * every;
+  return period > 0 &&
+         periods(state_.step) > periods(step_.period().last_together_before(state_.step));
 }
 
 Trainer::Evaluation Trainer::evaluate_if_due() {
@@ -198,8 +196,8 @@ bool Trainer::out_of_patience() const {
 
 void Trainer::save_if_due(bool must) {
   const std::int64_t every = parts_.config.checkpoint.every_steps;
-  const bool due =
-      must || new_best_ || (every > 0 && state_.step / every > step_together_before() / every);
+  const std::int64_t before = step_.period().last_together_before(state_.step);
+  const bool due = must || new_best_ || (every > 0 && state_.step / every > before / every);
   if (due && saved_step_ != state_.step) save();
 }
 

@@ -71,7 +71,6 @@ class Trainer {
   bool evaluate();               // false: cut off
   // The step before this one after which all nodes had the same parameters: evaluations and
   // checkpoints that fell due since then are due now.
-  std::int64_t step_together_before() const;
   bool evaluation_due() const;
   std::optional<EvalEvent> evaluate_on(const std::string& split,
                                        const std::shared_ptr<const Dataset>& dataset);

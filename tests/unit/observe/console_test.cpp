@@ -62,6 +62,23 @@ const EvalEvent kEval{.step = 5,
                       .seconds = 0.25,
                       .best = true};
 
+TEST_F(ConsoleTest, WarnsOnceOfNumbersThatCompressionCouldNotHold) {
+  for (const bool terminal : {false, true}) {
+    stream_.str("");
+    ConsoleOptions console_options = options();
+    console_options.terminal = terminal;
+    const auto console = make_console(stream_, console_options);
+    console->on_start(kStart);
+    take_step(*console, 1, 0.1);
+    EXPECT_THAT(stream_.str(), Not(HasSubstr("warning")));
+    console->on_step({.step = 2, .step_ms = 1, .comm_saturated = 3});
+    EXPECT_THAT(stream_.str(), HasSubstr("step 2: 3 numbers of the gradient"));
+    stream_.str("");
+    console->on_step({.step = 3, .step_ms = 1, .comm_saturated = 4});
+    EXPECT_THAT(stream_.str(), Not(HasSubstr("warning")));
+  }
+}
+
 TEST_F(ConsoleTest, SaysEachEventInOneLine) {
   const auto console = make_console(stream_, options());
   console->on_start(kStart);

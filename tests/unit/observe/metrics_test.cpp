@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHeader =
     "step,epoch,loss,accuracy,lr,grad_norm,samples,samples_per_s,step_ms,data_wait_ms,"
-    "comm_exposed_ms,comm_overlap,comm_saturated,comm_underflowed";
+    "comm_exposed_ms,comm_overlap,comm_sent_bytes,comm_saturated,comm_underflowed";
 
 class Metrics : public ::testing::Test {
  protected:
@@ -83,6 +83,7 @@ StepEvent step_event(std::int64_t step) {
           .data_wait_ms = 1,
           .comm_exposed_ms = 2,
           .comm_overlap = 0.75,
+          .comm_sent_bytes = 1'000'000,
           .comm_saturated = 3,
           .comm_underflowed = 70};
 }
@@ -117,7 +118,7 @@ TEST_F(Metrics, JsonlHoldsOneObjectAnEvent) {
             R"({"event":"step","step":1,"epoch":0.5,"loss":0.1,"accuracy":0.25,"lr":0.001,)"
             R"("grad_norm":0.3333333333333333,"samples":64,"samples_per_s":2000.0,)"
             R"("step_ms":32.0,"data_wait_ms":1.0,"comm_exposed_ms":2.0,"comm_overlap":0.75,)"
-            R"("comm_saturated":3,"comm_underflowed":70})"
+            R"("comm_sent_bytes":1000000,"comm_saturated":3,"comm_underflowed":70})"
             "\n"
             R"({"event":"eval","step":1,"epoch":0.5,"split":"validation","loss":2.0,)"
             R"("accuracy":0.5,"samples":10,"seconds":1.5,"best":true})"
@@ -138,8 +139,8 @@ TEST_F(Metrics, CsvHoldsOneRowAStep) {
   writer.on_end({});
   EXPECT_EQ(text("m.csv"),
             std::string(kHeader) +
-                "\n1,0.5,0.1,0.25,0.001,0.3333333333333333,64,2000,32,1,2,0.75,3,70\n"
-                "2,0.5,0.1,0.25,0.001,0.3333333333333333,64,2000,32,1,2,0.75,3,70\n");
+                "\n1,0.5,0.1,0.25,0.001,0.3333333333333333,64,2000,32,1,2,0.75,1000000,3,70\n"
+                "2,0.5,0.1,0.25,0.001,0.3333333333333333,64,2000,32,1,2,0.75,1000000,3,70\n");
 }
 
 TEST_F(Metrics, NumbersReadBackBitForBit) {

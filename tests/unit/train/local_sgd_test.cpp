@@ -2,6 +2,8 @@
 // parallel.sync_every: nodes train for themselves and are averaged.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "comm/shared_error.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/training.hpp"
@@ -69,11 +71,26 @@ TEST(LocalSgd, SavesWhenNodesAreTogetherAndResumesBitwise) {
   }
 }
 
-TEST(LocalSgd, AStopWaitsUntilNodesAreTogether) {
-  const Config config = config_of(yaml("sync_every: 4", "adamw, lr: 0.01"));
+// A time limit does not wait for the next average, which may be far.
+TEST(LocalSgd, AStopAveragesAtOnceAndTheRunGoesOn) {
+  const Config config = config_of(yaml("sync_every: 16", "adamw, lr: 0.01"));
+  const TemporaryDirectory directory;
   TrainingSetup setup = kTwoNodes;
-  setup.stop_requested = [](int rank) { return rank == 1; };
-  EXPECT_EQ(train(config, setup).end.steps, 4);
+  setup.checkpoints = directory.path() / "stopped";
+  std::atomic<int> asked = 0;
+  setup.stop_requested = [&](int rank) { return rank == 1 && ++asked == 3; };
+  const TrainingRun stopped = train(config, setup);
+  EXPECT_EQ(stopped.end.status, "stopped");
+  ASSERT_EQ(stopped.checkpoints.size(), 1u);
+  EXPECT_EQ(stopped.checkpoints[0].step, 3);
+  TrainingSetup resumed = kTwoNodes;
+  resumed.restore = stopped.checkpoints[0].path;
+  resumed.checkpoints = directory.path() / "resumed";
+  const TrainingRun rest = train(config, resumed);
+  EXPECT_EQ(rest.end.status, "finished");
+  ASSERT_EQ(rest.checkpoints.size(), 2u);
+  EXPECT_EQ(rest.checkpoints[0].step, 16) << "the period goes on as before";
+  EXPECT_LT(rest.losses.back(), stopped.losses.front()) << "it goes on learning";
 }
 
 TEST(LocalSgd, WantsEquallyManyRanksOnEveryNode) {
