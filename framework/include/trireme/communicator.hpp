@@ -114,6 +114,8 @@ struct Part {
   std::size_t size() const { return end - begin; }
 };
 Part part_of(std::span<const std::size_t> offsets, int local_rank, int local_size);
+// The parts of all local ranks: [local_size + 1], where each begins, and the end.
+std::vector<std::size_t> offsets_of_parts(std::span<const std::size_t> offsets, int local_size);
 // Of this rank's part in a node_reduce_scatter, what it sums for all nodes: each of its shards is
 // cut into one piece a node, at multiples of 64 bytes. Ascending; none is empty.
 std::vector<Part> summed_parts(std::span<const std::size_t> offsets, const Placement& placement,
@@ -142,9 +144,11 @@ struct Wire {
 
 // Semantics common to all operations:
 //  * Collective: every rank of the group calls the same operations in the same order on the same
-//    communicator, with the same count, dtype, offsets and root. Different communicators are
-//    independent: their operations may be posted in different orders on different ranks without
-//    deadlock.
+//    communicator, with the same count, dtype, offsets and root. Where calls differ, most often a
+//    CommError says how; between nodes a difference that leaves every message's length as it is
+//    (another dtype of equal size, another root) is not found, and the result is garbage. Different
+//    communicators are independent: their operations may be posted in different orders on different
+//    ranks without deadlock.
 //  * Asynchronous ones return at once and make progress without the caller. A communicator that
 //    has very many (1024) in flight waits for its oldest before it takes the next.
 //  * Sums are taken element by element in the dtype of the data, in rank order within a node
@@ -180,7 +184,9 @@ class Communicator {
   [[nodiscard]] virtual Request node_reduce_scatter(Span data, std::span<const std::size_t> offsets,
                                                     const Wire& wire) = 0;
   // Afterwards every rank's data holds every owner's part. Offsets as of reduce_scatter. Any
-  // dtype. Ranks may pass the same memory (allocate_shared).
+  // dtype. Ranks of a node may pass the same memory (allocate_shared), then all of them: parts of
+  // the node stay where they are, those of other nodes are written by one of its ranks each, and
+  // this rank may read all once its request is complete.
   [[nodiscard]] virtual Request all_gather(Span data, std::span<const std::size_t> offsets) = 0;
   // Afterwards every rank's data equals root's. Any dtype.
   [[nodiscard]] virtual Request broadcast(Span data, int root) = 0;
@@ -199,7 +205,8 @@ class Communicator {
   // group, ordered by (key, rank). The group has its own order of operations, its own time-out
   // (at first this communicator's), and may outlive this communicator.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
-  // Collective as split(). The ranks that share this rank's memory (its node), in rank order.
+  // Collective as split(). The ranks on this rank's machine, in rank order: those of its node, and
+  // also where the machine's ranks share no memory and each is a node of its own.
   virtual std::unique_ptr<Communicator> split_by_node() = 0;
 
   // Memory this communicator moves best: under MPI shared with the ranks of the node, where they

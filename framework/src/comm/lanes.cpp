@@ -119,7 +119,7 @@ void Lanes::plan(const Layout& layout) {
 void Lanes::take_rings() {
   const auto take = [&](std::vector<Flow>& flows) {
     const std::size_t slot_bytes = piece_elements_ * wire_size(setup_.wire.type, dtype_);
-    for (Flow& flow : flows) flow.ring = pool_.take(slot_bytes * Stream::kWindow);
+    for (Flow& flow : flows) flow.ring = pool_.take(slot_bytes * MessageStream::kWindow);
   };
   take(partials_in_);
   if (!is_half()) return;
@@ -129,7 +129,7 @@ void Lanes::take_rings() {
 
 std::byte* Lanes::slot(const Flow& flow, std::size_t message) const {
   return flow.ring.data() +
-         message % Stream::kWindow * piece_elements_ * wire_size(setup_.wire.type, dtype_);
+         message % MessageStream::kWindow * piece_elements_ * wire_size(setup_.wire.type, dtype_);
 }
 
 float* Lanes::residual_of(const Piece& piece) const {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "comm/layout.hpp"
+#include "comm/message_stream.hpp"
 #include "comm/scratch.hpp"
-#include "comm/stream.hpp"
 
 namespace trireme {
 
@@ -63,11 +63,11 @@ class Lanes {
     Flow(const Route& route, int rank) : stream(route, rank) {}
     bool has_next() const { return stream.started() < pieces.size() && stream.has_room(); }
     // Of receives: a slot is free again once its piece has been used.
-    bool has_slot() const { return stream.started() - used < Stream::kWindow; }
+    bool has_slot() const { return stream.started() - used < MessageStream::kWindow; }
     const Piece& next() const { return pieces[stream.started()]; }
     bool done() const { return used == pieces.size() && stream.idle(); }
 
-    Stream stream;
+    MessageStream stream;
     std::vector<Piece> pieces;
     std::size_t used = 0;  // received and worked on; of sends: all that are started
     Buffer ring;           // a slot for each message in flight; none where data is in place

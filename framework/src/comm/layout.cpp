@@ -35,6 +35,14 @@ Part part_of(std::span<const std::size_t> offsets, int local_rank, int local_siz
   return {.begin = offsets[first(rank)], .end = offsets[first(rank + 1)]};
 }
 
+std::vector<std::size_t> offsets_of_parts(std::span<const std::size_t> offsets, int local_size) {
+  std::vector<std::size_t> begins;
+  for (int rank = 0; rank < local_size; ++rank)
+    begins.push_back(part_of(offsets, rank, local_size).begin);
+  begins.push_back(offsets.back());
+  return begins;
+}
+
 std::vector<Part> summed_parts(std::span<const std::size_t> offsets, const Placement& placement,
                                DType dtype) {
   std::vector<Part> parts;

@@ -16,6 +16,9 @@ void check_mpi(int code, const char* call) {
   if (MPI_Error_string(code, text.data(), &length) == MPI_SUCCESS) {
     reason.assign(text.data(), static_cast<std::size_t>(length));
   }
+  int error_class = MPI_SUCCESS;
+  if (MPI_Error_class(code, &error_class) == MPI_SUCCESS && error_class == MPI_ERR_TRUNCATE)
+    reason += "; all ranks must call the same with the same count, dtype, offsets and root";
   throw CommError(std::string(call) + " failed: " + reason);
 }
 

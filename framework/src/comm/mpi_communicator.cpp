@@ -210,8 +210,8 @@ std::shared_ptr<CollectiveTask> MpiCommunicator::post_between_nodes(Call call) {
   };
   auto operation = std::make_shared<MultiNodeOperation>(
       std::move(call), rank_, layout_, seat_, route,
-      WireOptions{.piece_bytes = std::min(options.piece_bytes, options.max_message_bytes),
-                  .gather_bytes = options.gather_limit_bytes},
+      MessageSizes{.piece_bytes = std::min(options.piece_bytes, options.max_message_bytes),
+                   .gather_bytes = options.gather_limit_bytes},
       link_->scratch, timeout_);
   link_->progress.post(operation);
   in_flight_[slot] = operation;

@@ -20,7 +20,7 @@ Route with_tag_after(Route route) {
   return route;
 }
 
-bool takes_shortest_way(const Call& call, const WireOptions& options) {
+bool takes_shortest_way(const Call& call, const MessageSizes& options) {
   return call.kind == Collective::kAllReduce && call.data.size_bytes() <= options.gather_bytes &&
          call.data.size_bytes() <= NodeSlot::kInlineBytes;
 }
@@ -41,7 +41,7 @@ std::string_view take_text(std::string_view& packed) {
 }  // namespace
 
 MultiNodeOperation::MultiNodeOperation(Call call, int rank, std::shared_ptr<const Layout> layout,
-                                       NodeSeat seat, Route route, WireOptions options,
+                                       NodeSeat seat, Route route, MessageSizes options,
                                        ScratchPool& pool, std::chrono::milliseconds timeout)
     : CollectiveTask(std::move(call), rank, static_cast<int>(layout->node_of.size()), timeout),
       layout_(std::move(layout)),
@@ -109,7 +109,7 @@ Task::Advance MultiNodeOperation::advance() {
 std::string MultiNodeOperation::waits_for() const {
   std::vector<int> ranks = lanes_ ? lanes_->pending_ranks() : messages_.pending_ranks();
   if (from_parent_ && !from_parent_->idle()) ranks.push_back(from_parent_->rank());
-  for (const Stream& stream : to_children_) {
+  for (const MessageStream& stream : to_children_) {
     if (!stream.idle()) ranks.push_back(stream.rank());
   }
   return ranks.empty() ? stage_.waits_for() : "rank " + rank_list(ranks);
@@ -216,7 +216,7 @@ bool MultiNodeOperation::relay_root() {
   }
   const std::size_t here = from_parent_ ? from_parent_->completed() : pieces;
   bool done = here == pieces;
-  for (Stream& child : to_children_) {
+  for (MessageStream& child : to_children_) {
     moved_ = child.poll() || moved_;
     while (child.started() < here && child.has_room()) {
       child.send(begin(child.started()), length(child.started()));

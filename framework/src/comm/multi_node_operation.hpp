@@ -17,7 +17,7 @@
 namespace trireme {
 
 // How the messages of one operation travel.
-struct WireOptions {
+struct MessageSizes {
   std::size_t piece_bytes = 0;   // see Note [Lanes]
   std::size_t gather_bytes = 0;  // an all_reduce up to this size takes the shortest way
 };
@@ -36,7 +36,7 @@ class MultiNodeOperation : public CollectiveTask {
  public:
   // route: of the first of two tags. pool: outlives the progress thread's use of this.
   MultiNodeOperation(Call call, int rank, std::shared_ptr<const Layout> layout, NodeSeat seat,
-                     Route route, WireOptions options, ScratchPool& pool,
+                     Route route, MessageSizes options, ScratchPool& pool,
                      std::chrono::milliseconds timeout);
 
  protected:
@@ -81,7 +81,7 @@ class MultiNodeOperation : public CollectiveTask {
   const std::shared_ptr<const Layout> layout_;
   const int node_;
   const Route route_, second_route_;
-  const WireOptions options_;
+  const MessageSizes options_;
   ScratchPool& pool_;
   const bool is_small_;
   NodeStage stage_;
@@ -92,8 +92,8 @@ class MultiNodeOperation : public CollectiveTask {
 
   std::vector<Cell> cells_;
   std::optional<Lanes> lanes_;
-  std::optional<Stream> from_parent_;
-  std::vector<Stream> to_children_;
+  std::optional<MessageStream> from_parent_;
+  std::vector<MessageStream> to_children_;
   Messages messages_;
   int distance_ = 0;                       // of the round under way, in nodes
   Buffer blocks_;                          // [steps to the node] -> its sum

@@ -28,11 +28,8 @@ bool may_be_inline(const Call& call, const NodeSeat& seat) {
 // [size + 1]
 std::vector<std::size_t> part_offsets(const Call& call, int size) {
   if (call.kind == Collective::kAllReduce) return even_offsets(call.data.count, size);
-  if (call.kind != Collective::kNodeReduceScatter) return call.offsets;
-  std::vector<std::size_t> offsets;
-  for (int r = 0; r < size; ++r) offsets.push_back(part_of(call.offsets, r, size).begin);
-  offsets.push_back(call.data.count);
-  return offsets;
+  return call.kind == Collective::kNodeReduceScatter ? offsets_of_parts(call.offsets, size)
+                                                     : call.offsets;
 }
 
 }  // namespace

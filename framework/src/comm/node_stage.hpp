@@ -36,7 +36,8 @@ class NodeStage {
  public:
   using Mark = std::uint64_t NodeSlot::*;
 
-  // call: outlives this. may_be_inline: small data stands in the slot itself, and nobody writes it.
+  // call: outlives this. may_be_inline: small data stands in the slot itself. Only its rank writes
+  // there, before it is marked reduced, and its memory is not given to others: they read the slot.
   NodeStage(const Call& call, NodeSeat seat, bool may_be_inline);
 
   // Each false: not yet; call again.

@@ -315,10 +315,13 @@ Section parallel_section() {
                 "1: gradients are summed over all ranks. More: each node trains for itself, and "
                 "every "
                 "so many steps parameters and optimizer state are averaged over nodes (local SGD). "
-                "Evaluations, checkpoints and stops wait for that step.",
+                "Evaluations and checkpoints wait for that step; a stop averages at once, "
+                "and the run then goes on otherwise than one that was not stopped. "
+                "train.clip_norm acts on each node's own gradient.",
                 {.min = 1}),
           field("compression", parallel, &ParallelConfig::compression,
-                "How gradients travel between nodes. fp16, bf16: each node's sum is rounded "
+                "How gradients travel between nodes (with --messages between all ranks). fp16, "
+                "bf16: each node's sum is rounded "
                 "once, added in fp32, and the sum rounded once more; half the bytes. "
                 "powersgd: as products of thin matrices; a hundredth of the bytes, but "
                 "approximate: for links of 1 Gbit/s and less.",

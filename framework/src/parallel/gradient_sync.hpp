@@ -61,7 +61,7 @@ class GradientSync {
   // Both must outlive this; nothing else may use the reduction's communicator between begin and
   // finish.
   GradientSync(FlatParameters& flat, GradientReduction& reduction);
-  ~GradientSync();  // waits for what is posted
+  ~GradientSync();  // the hooks that stay with the parameters do nothing any more
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 

@@ -97,7 +97,7 @@ void ShardedUpdate::add_segments(std::size_t b) {
 SquaredNorm ShardedUpdate::squared_norm() const {
   static_assert(kNormBlock == kShardBlock);
   SquaredNorm norm;
-  if (!sharding_.counts()) return norm;
+  if (!sharding_.adds_own_part()) return norm;
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
     const PlanBucket& bucket = flat_.plan().buckets[b];
     const Part own = sharding_.part(bucket.shard_offsets);

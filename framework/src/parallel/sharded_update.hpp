@@ -25,8 +25,8 @@ class ShardedUpdate {
                 Sharding& sharding);
   ~ShardedUpdate();
 
-  // Of this rank's parts of the gradients, so far as they count (Sharding::counts). Summed over
-  // ranks and rooted: the global norm, which does not depend on the plan.
+  // Of this rank's parts of the gradients, so far as they count (Sharding::adds_own_part). Summed
+  // over ranks and rooted: the global norm, which does not depend on the plan.
   SquaredNorm squared_norm() const;
   void scale_gradients(double factor);  // of this rank's parts
 

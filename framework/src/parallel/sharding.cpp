@@ -32,20 +32,12 @@ Request Sharding::reduce(Span gradients, const std::vector<std::size_t>& offsets
 
 Request Sharding::reduce_in_node(Span gradients, const std::vector<std::size_t>& offsets) const {
   TRIREME_ASSERT(over_ == Over::kNode, "shards are not over the node");
-  return node_->reduce_scatter(gradients, offsets_of_ranks(offsets));
+  return node_->reduce_scatter(gradients, offsets_of_parts(offsets, placement_.local_size));
 }
 
 Request Sharding::gather(Span data, const std::vector<std::size_t>& offsets) const {
   if (over_ == Over::kWorld) return communicator_.all_gather(data, offsets);
-  return node_->all_gather(data, offsets_of_ranks(offsets));
-}
-
-std::vector<std::size_t> Sharding::offsets_of_ranks(const std::vector<std::size_t>& offsets) const {
-  std::vector<std::size_t> of_ranks;
-  for (int rank = 0; rank < placement_.local_size; ++rank)
-    of_ranks.push_back(part_of(offsets, rank, placement_.local_size).begin);
-  of_ranks.push_back(offsets.back());
-  return of_ranks;
+  return node_->all_gather(data, offsets_of_parts(offsets, placement_.local_size));
 }
 
 }  // namespace trireme

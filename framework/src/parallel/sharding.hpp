@@ -16,8 +16,7 @@ namespace trireme {
 // Every bucket is cut into shards, and the rank that has a shard updates it and keeps its optimizer
 // state (ZeRO stage 1: Rajbhandari et al. 2020).
 //  * Over the node: each node has all shards, and its ranks share them; nodes do the same updates
-//  of
-//    the same numbers. What travels between nodes is the sum of the gradients, all of it while
+//    of the same numbers. What travels between nodes is the sum of the gradients, all of it while
 //    backward runs; parameters lie in memory that the ranks of a node share, so that nothing
 //    travels after the update.
 //  * Over the world: each shard is updated once in all. The state is as small as can be, but new
@@ -40,9 +39,9 @@ class Sharding {
   int num_shards() const;
   // What this rank has of a bucket with these shard offsets: [num_shards()+1].
   Part part(const std::vector<std::size_t>& offsets) const;
-  // Whether what this rank has counts where all ranks of summing() add up what they have: each
-  // element counts once.
-  bool counts() const {
+  // Of all ranks of summing() that have an element, whether this one adds it to a sum over
+  // elements.
+  bool adds_own_part() const {
     return over_ == Over::kWorld || sums_ == Sums::kApart || placement_.node == 0;
   }
 
@@ -57,9 +56,6 @@ class Sharding {
   [[nodiscard]] Request gather(Span data, const std::vector<std::size_t>& offsets) const;
 
  private:
-  // [local ranks + 1]
-  std::vector<std::size_t> offsets_of_ranks(const std::vector<std::size_t>& offsets) const;
-
   Communicator& communicator_;
   Over over_;
   Sums sums_;

@@ -10,13 +10,13 @@
 
 namespace trireme {
 
-class Stream {
+class MessageStream {
  public:
   // More in flight bring nothing once the link is full, and each waiting receive holds memory.
   static constexpr std::size_t kWindow = 4;
 
   // rank: in the group of `route`, which outlives this.
-  Stream(const Route& route, int rank) : route_(&route), rank_(rank) {}
+  MessageStream(const Route& route, int rank) : route_(&route), rank_(rank) {}
 
   int rank() const { return rank_; }
   bool has_room() const { return started_ - completed_ < kWindow; }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/stream.hpp"
+#include "comm/message_stream.hpp"
 
 #include "trireme/error.hpp"
 
 namespace trireme {
 
-void Stream::send(const std::byte* data, std::size_t size_bytes) {
+void MessageStream::send(const std::byte* data, std::size_t size_bytes) {
   TRIREME_ASSERT(has_room(), "a stream's window is full");
   Message& message = next();
   message.receive_bytes = -1;
   start_send(*route_, rank_, data, size_bytes, message.request);
 }
 
-void Stream::receive(std::byte* data, std::size_t size_bytes) {
+void MessageStream::receive(std::byte* data, std::size_t size_bytes) {
   TRIREME_ASSERT(has_room(), "a stream's window is full");
   Message& message = next();
   message.receive_bytes = static_cast<int>(size_bytes);
   start_receive(*route_, rank_, data, size_bytes, message.request);
 }
 
-bool Stream::poll() {
+bool MessageStream::poll() {
   const std::size_t before = completed_;
   while (completed_ < started_) {
     Message& oldest = messages_[completed_ % kWindow];
