@@ -113,12 +113,16 @@ RunDirectory open_directory(TrainRequest& request, const Session& session, int w
   return directory;
 }
 
-void restore(Trainer& trainer, const std::string& checkpoint, Launch& launch) {
+void restore(Trainer& trainer, const Session& session, const std::string& checkpoint,
+             Launch& launch) {
   if (checkpoint.empty()) return;
   const StateDocument document = trainer.restore(checkpoint);
   say(launch, "resumed from " + checkpoint + " (step " + std::to_string(document.state.step) +
                   ", made by " + plural(static_cast<std::size_t>(document.world_size), "rank") +
                   ")\n");
+  const std::string warning =
+      warning_of_nodes(document.num_nodes, session.num_nodes(), session.key_between_nodes());
+  if (!warning.empty() && launch.world().rank() == 0) warn(warning);
   if (trainer.done() && !document.state.evaluation_pending)
     say(launch,
         "the run had finished already: nothing is left to train; larger train.epochs and "
@@ -158,10 +162,10 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
                         std::lround(session.config().parallel.bucket_mb * 1e6))) +
                     " (parallel.bucket_mb): a sum over all ranks takes " + to_text(*link) + "\n");
   }
-  const std::string idle = session.key_without_effect();
+  const std::string idle = session.num_nodes() == 1 ? session.key_between_nodes() : std::string();
   if (!idle.empty() && world.rank() == 0)
     warn(idle + " acts between nodes, and there is one: no effect");
-  restore(trainer, request.checkpoint, launch);
+  restore(trainer, session, request.checkpoint, launch);
   // Not before the checkpoint was taken: a resume that fails must leave the run as it was.
   collectively(world, [&] {
     if (world.rank() != 0) return;

@@ -47,6 +47,16 @@ bool stretches_schedule(const Config& before, const Config& after) {
          after.schedule.duration == 0;
 }
 
+std::string warning_of_nodes(int before, int now, const std::string& key) {
+  if (before == 0 || before == now || key.empty()) return {};
+  const auto nodes = [](int count) {
+    return std::to_string(count) + (count == 1 ? " node" : " nodes");
+  };
+  return "the checkpoint was made on " + nodes(before) + ", and this run is on " + nodes(now) +
+         ": " + key +
+         " acts between nodes, so that the run goes on otherwise than it would have there";
+}
+
 void require_same_split(const Config& trained, const Config& now) {
   if (trained.data.validation_fraction == 0) {
     throw ConfigError("the run held out no validation split; use --split test");

@@ -17,6 +17,10 @@ void require_resumable(const Config& before, const Config& after);
 // Whether the schedule spans the run's length, and that has changed.
 bool stretches_schedule(const Config& before, const Config& after);
 
+// What to warn of where a run goes on with another number of nodes than before (0: not known) and
+// `key` acts between nodes (empty: none does); empty: nothing.
+std::string warning_of_nodes(int before, int now, const std::string& key);
+
 // ConfigError unless both hold out the same samples for validation.
 void require_same_split(const Config& trained, const Config& now);
 

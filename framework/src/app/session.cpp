@@ -122,8 +122,7 @@ std::unique_ptr<Communicator> Session::group_on_device() const {
                                                    .on_failure = device_.on_failure});
 }
 
-std::string Session::key_without_effect() const {
-  if (gradients().placement().num_nodes > 1) return {};
+std::string Session::key_between_nodes() const {
   if (config_.parallel.compression != "none") return "parallel.compression";
   return config_.parallel.sync_every > 1 ? "parallel.sync_every" : "";
 }

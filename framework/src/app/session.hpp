@@ -48,8 +48,10 @@ class Session {
   const Config& config() const { return config_; }
   // What make_trainer() measured; nothing where it did not.
   const std::optional<Link>& link() const { return link_; }
-  // A key that acts between nodes only, where gradients know but one; after make_trainer().
-  std::string key_without_effect() const;
+  // The nodes that gradients know of; after make_trainer().
+  int num_nodes() const { return gradients().placement().num_nodes; }
+  // A key that is set and acts between nodes only; empty: none.
+  std::string key_between_nodes() const;
   const Replica& replica() const { return replica_; }
   const TrainerData& data() const { return data_; }
 

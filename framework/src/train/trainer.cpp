@@ -206,6 +206,7 @@ void Trainer::save() {
   const StateDocument document{.state = state_,
                                .epoch = epoch(),
                                .world_size = parts_.control.size(),
+                               .num_nodes = parts_.gradients.placement().num_nodes,
                                .config = dump_config(parts_.config),
                                .environment = parts_.environment};
   const CheckpointEvent event =

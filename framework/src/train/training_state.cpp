@@ -19,6 +19,7 @@ std::string to_json(const StateDocument& document) {
   json["evaluations_without_best"] = document.state.evaluations_without_best;
   json["evaluation_pending"] = document.state.evaluation_pending;
   json["world_size"] = document.world_size;
+  json["num_nodes"] = document.num_nodes;
   json["environment"] = Json::parse(document.environment);
   json["config"] = document.config;
   return json.dump(2);
@@ -37,6 +38,7 @@ StateDocument parse_state(const std::string& text, const std::string& where) {
         json.at("evaluations_without_best").get<std::int64_t>();
     document.state.evaluation_pending = json.value("evaluation_pending", false);
     document.world_size = json.at("world_size").get<int>();
+    document.num_nodes = json.value("num_nodes", 0);
     document.environment = json.at("environment").dump();
     document.config = json.at("config").get<std::string>();
     return document;

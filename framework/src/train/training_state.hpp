@@ -28,6 +28,7 @@ struct StateDocument {
   TrainingState state;
   double epoch = 0;
   int world_size = 1;
+  int num_nodes = 1;        // of Placement; 0: not known
   std::string config;       // resolved, YAML
   std::string environment;  // JSON object text: versions, instruction set, threads
 };

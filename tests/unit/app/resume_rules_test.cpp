@@ -89,6 +89,17 @@ TEST(ResumeRules, PowerSgdKeepsItsBuckets) {
   }
 }
 
+TEST(ResumeRules, AnotherNumberOfNodesIsToldWhereItMatters) {
+  const std::string key = "parallel.compression";
+  EXPECT_EQ(warning_of_nodes(2, 1, ""), "");
+  EXPECT_EQ(warning_of_nodes(2, 2, key), "");
+  EXPECT_EQ(warning_of_nodes(0, 2, key), "") << "an older checkpoint";
+  const std::string warning = warning_of_nodes(2, 1, key);
+  EXPECT_NE(warning.find("made on 2 nodes, and this run is on 1 node: parallel.compression"),
+            std::string::npos)
+      << warning;
+}
+
 TEST(ResumeRules, WhatIsRefusedIsNamedWithOldAndNew) {
   const Config before = config_of(kYaml);
   Config after = before;
