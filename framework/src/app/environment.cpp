@@ -3,9 +3,9 @@
 
 #include <set>
 
-#include <sched.h>
 #include <nlohmann/json.hpp>
 
+#include "base/cores.hpp"
 #include "base/version.hpp"
 #include "checkpoint/hdf5_version.hpp"
 #include "comm/agree.hpp"
@@ -16,28 +16,6 @@
 
 namespace trireme {
 namespace {
-
-// The cores this process may run on, as "0,1,5".
-std::string core_list() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return {};
-  std::string cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &mask)) cores += (cores.empty() ? "" : ",") + std::to_string(core);
-  }
-  return cores;
-}
-
-std::set<std::string> split_list(const std::string& text) {
-  std::set<std::string> parts;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    parts.insert(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 // {"UCX_TLS": "tcp,self"}
 nlohmann::ordered_json to_json(const std::vector<NetworkVariable>& variables) {
@@ -103,16 +81,15 @@ std::string with_link(const std::string& json, const Link& link) {
 
 std::string oversubscription(Communicator& world, int threads) {
   const std::unique_ptr<Communicator> node = world.split_by_node();
-  std::set<std::string> cores;
-  for (const std::string& list : node->exchange(core_list())) cores.merge(split_list(list));
+  const auto cores = static_cast<std::size_t>(count_cores(node->exchange(core_list())));
   const int wanted = node->size() * threads;
-  if (wanted <= static_cast<int>(cores.size())) return {};
-  const std::size_t fitting = cores.size() / static_cast<std::size_t>(node->size());
+  if (static_cast<std::size_t>(wanted) <= cores) return {};
+  const std::size_t fitting = cores / static_cast<std::size_t>(node->size());
   return std::to_string(node->size()) + " ranks of " + std::to_string(threads) +
-         (threads == 1 ? " thread" : " threads") + " share " + std::to_string(cores.size()) +
-         (cores.size() == 1 ? " core" : " cores") + " on this node, which is slower than " +
+         (threads == 1 ? " thread" : " threads") + " share " + std::to_string(cores) +
+         (cores == 1 ? " core" : " cores") + " on this node, which is slower than " +
          (fitting > 0 ? "OMP_NUM_THREADS=" + std::to_string(fitting)
-                      : std::to_string(cores.size()) + " ranks");
+                      : std::to_string(cores) + " ranks");
 }
 
 }  // namespace trireme

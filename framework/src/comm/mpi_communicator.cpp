@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/cores.hpp"
 #include "comm/group.hpp"
 #include "comm/multi_node_operation.hpp"
 #include "comm/node_operation.hpp"
@@ -43,7 +44,8 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiLink> link,
       timeout_(timeout),
       layout_(std::make_shared<Layout>(find_layout())),
       in_flight_(static_cast<std::size_t>(link_->options.max_in_flight)) {
-  seat_.ranks = {rank_};
+  seat_ =
+      std::make_shared<NodeSeat>(NodeSeat{.board = nullptr, .memory = nullptr, .ranks = {rank_}});
 }
 
 Request MpiCommunicator::all_reduce(Span data) {
@@ -106,16 +108,16 @@ Buffer MpiCommunicator::allocate_shared(std::size_t size_bytes) {
   std::string place;
   Buffer buffer;
   collectively(*this, [&] {
-    if (!seat_.board) {
+    if (!seat_->board) {
       buffer = allocate(size_bytes);
-    } else if (seat_.local_rank == 0) {
-      buffer = link_->node_memory->arena->allocate_shared(size_bytes, seat_.size(), place);
+    } else if (seat_->local_rank == 0) {
+      buffer = link_->node_memory->arena->allocate_shared(size_bytes, seat_->size(), place);
     }
   });
   const std::vector<std::string> places = exchange(place);
   collectively(*this, [&] {
-    if (!seat_.board || seat_.local_rank == 0) return;
-    const auto first = static_cast<std::size_t>(seat_.ranks.front());
+    if (!seat_->board || seat_->local_rank == 0) return;
+    const auto first = static_cast<std::size_t>(seat_->ranks.front());
     buffer = link_->node_memory->arena->map_shared(size_bytes, places[first]);
   });
   return buffer;
@@ -128,6 +130,7 @@ std::string MpiCommunicator::share_node_memory() {
     collectively(*this, [&] { memory = std::make_shared<NodeMemory>(); });
     Group all(members_->size());
     std::iota(all.begin(), all.end(), 0);
+    memory->has_core_each = have_core_each();
     link_->node_memory = memory;
     share_board(*this, all);
     return {};
@@ -135,6 +138,18 @@ std::string MpiCommunicator::share_node_memory() {
     link_->node_memory.reset();
     return error.what();
   }
+}
+
+// Collective. Whether the ranks of this rank's node may run on as many cores.
+bool MpiCommunicator::have_core_each() {
+  const std::vector<std::string> lists = exchange(core_list());  // [rank]
+  const int node = link_->node_of[static_cast<std::size_t>((*members_)[std::size_t(rank_)])];
+  std::vector<std::string> of_node;
+  for (std::size_t rank = 0; rank < lists.size(); ++rank) {
+    if (link_->node_of[static_cast<std::size_t>((*members_)[rank])] == node)
+      of_node.push_back(lists[rank]);
+  }
+  return count_cores(of_node) >= static_cast<int>(of_node.size());
 }
 
 void MpiCommunicator::share_board(Communicator& parent, const std::vector<int>& group) {
@@ -150,7 +165,7 @@ void MpiCommunicator::share_board(Communicator& parent, const std::vector<int>& 
   if (neighbours.size() < 2) neighbours.clear();
   seat.board = NodeBoard::make(parent, neighbours);
   layout_ = std::move(layout);
-  seat_ = std::move(seat);
+  seat_ = std::make_shared<NodeSeat>(std::move(seat));
   sequence_ = 0;  // a board's operations count from 0
 }
 

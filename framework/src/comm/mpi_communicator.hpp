@@ -83,6 +83,7 @@ class MpiCommunicator : public Communicator {
   std::shared_ptr<CollectiveTask> post_on_node(Call call);
   std::shared_ptr<CollectiveTask> post_between_nodes(Call call);
   int agree_on_context();
+  bool have_core_each();
   // The ranks of this group by node; each a node of its own where ranks share no memory.
   Layout find_layout() const;
 
@@ -93,7 +94,7 @@ class MpiCommunicator : public Communicator {
   std::chrono::milliseconds timeout_;
   std::uint64_t sequence_ = 0;
   std::shared_ptr<const Layout> layout_;
-  NodeSeat seat_;
+  std::shared_ptr<const NodeSeat> seat_;
   std::vector<std::weak_ptr<CollectiveTask>> in_flight_;  // [sequence % window]
 };
 

@@ -41,8 +41,9 @@ std::string_view take_text(std::string_view& packed) {
 }  // namespace
 
 MultiNodeOperation::MultiNodeOperation(Call call, int rank, std::shared_ptr<const Layout> layout,
-                                       NodeSeat seat, Route route, MessageSizes options,
-                                       ScratchPool& pool, std::chrono::milliseconds timeout)
+                                       std::shared_ptr<const NodeSeat> seat, Route route,
+                                       MessageSizes options, ScratchPool& pool,
+                                       std::chrono::milliseconds timeout)
     : CollectiveTask(std::move(call), rank, static_cast<int>(layout->node_of.size()), timeout),
       layout_(std::move(layout)),
       node_(layout_->node_of[static_cast<std::size_t>(rank)]),

@@ -35,9 +35,9 @@ struct MessageSizes {
 class MultiNodeOperation : public CollectiveTask {
  public:
   // route: of the first of two tags. pool: outlives the progress thread's use of this.
-  MultiNodeOperation(Call call, int rank, std::shared_ptr<const Layout> layout, NodeSeat seat,
-                     Route route, MessageSizes options, ScratchPool& pool,
-                     std::chrono::milliseconds timeout);
+  MultiNodeOperation(Call call, int rank, std::shared_ptr<const Layout> layout,
+                     std::shared_ptr<const NodeSeat> seat, Route route, MessageSizes options,
+                     ScratchPool& pool, std::chrono::milliseconds timeout);
 
  protected:
   Advance advance() override;

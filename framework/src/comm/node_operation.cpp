@@ -34,9 +34,10 @@ std::vector<std::size_t> part_offsets(const Call& call, int size) {
 
 }  // namespace
 
-NodeOperation::NodeOperation(Call call, NodeSeat seat, std::chrono::milliseconds timeout)
-    : CollectiveTask(std::move(call), seat.local_rank, static_cast<int>(seat.size()), timeout),
-      stage_(this->call(), seat, may_be_inline(this->call(), seat)),
+NodeOperation::NodeOperation(Call call, std::shared_ptr<const NodeSeat> seat,
+                             std::chrono::milliseconds timeout)
+    : CollectiveTask(std::move(call), seat->local_rank, static_cast<int>(seat->size()), timeout),
+      stage_(this->call(), seat, may_be_inline(this->call(), *seat)),
       steps_(steps_of(this->call().kind, stage_.is_inline())),
       offsets_(stage_.is_inline() && this->call().kind == Collective::kAllReduce
                    ? std::vector<std::size_t>()  // summed as a whole

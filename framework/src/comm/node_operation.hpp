@@ -18,7 +18,7 @@ namespace trireme {
 // memory marks `reduced` or `left` when it has, and who may be read waits for the marks.
 class NodeOperation : public CollectiveTask {
  public:
-  NodeOperation(Call call, NodeSeat seat, std::chrono::milliseconds timeout);
+  NodeOperation(Call call, std::shared_ptr<const NodeSeat> seat, std::chrono::milliseconds timeout);
 
   // After its first step: whether the progress thread should look at it at once. Else it is enough
   // when it next wakes by itself: what others need of a small sum is published, and what the parts
@@ -28,6 +28,7 @@ class NodeOperation : public CollectiveTask {
  protected:
   Advance advance() override;
   bool callers_help() const override { return true; }
+  bool helpers_spin() const override { return stage_.has_core_each(); }
   std::string waits_for() const override { return stage_.waits_for(); }
 
  private:

@@ -20,6 +20,7 @@ struct NodeMemory {
   std::shared_ptr<NodeArena> arena = std::make_shared<NodeArena>();
   ScratchPool scratch{
       [arena = arena](std::size_t size_bytes) { return arena->allocate(size_bytes); }};
+  bool has_core_each = false;  // the ranks of the node may run on as many cores, or more
 };
 
 // The ranks of a group on this rank's node. board and memory are null where it is alone there.
@@ -38,7 +39,7 @@ class NodeStage {
 
   // call: outlives this. may_be_inline: small data stands in the slot itself. Only its rank writes
   // there, before it is marked reduced, and its memory is not given to others: they read the slot.
-  NodeStage(const Call& call, NodeSeat seat, bool may_be_inline);
+  NodeStage(const Call& call, std::shared_ptr<const NodeSeat> seat, bool may_be_inline);
 
   // Each false: not yet; call again.
   bool publish();  // what this rank calls, and where its data lies
@@ -50,8 +51,9 @@ class NodeStage {
   void copy_out(std::size_t begin, std::size_t end);
 
   bool is_inline() const { return is_inline_; }
-  std::size_t local_rank() const { return static_cast<std::size_t>(seat_.local_rank); }
-  std::size_t local_size() const { return seat_.size(); }
+  std::size_t local_rank() const { return static_cast<std::size_t>(seat_->local_rank); }
+  std::size_t local_size() const { return seat_->size(); }
+  bool has_core_each() const { return seat_->memory && seat_->memory->has_core_each; }
   // After arrive(): where each rank's data lies here, and how many bytes an exchange of it has.
   const std::vector<std::byte*>& data() const { return data_; }  // [local rank]
   std::size_t text_bytes(std::size_t local_rank) const;
@@ -69,11 +71,11 @@ class NodeStage {
   bool all_have(Mark mark, std::uint64_t sequence);
   void publish_data();
   NodeSlot& slot(std::size_t local_rank) const {
-    return seat_.board->slot(static_cast<int>(local_rank), call_.sequence);
+    return seat_->board->slot(static_cast<int>(local_rank), call_.sequence);
   }
 
   const Call& call_;
-  const NodeSeat seat_;
+  const std::shared_ptr<const NodeSeat> seat_;
   const bool is_inline_;
   Buffer staged_;  // data from outside the arena
   Buffer result_;

@@ -19,16 +19,25 @@ void add(T* __restrict__ total, const T* __restrict__ part, std::size_t count) {
 }
 
 template <class T>
+void add(T* __restrict__ total, const T* __restrict__ first, const T* __restrict__ second,
+         std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) total[i] = first[i] + second[i];
+}
+
+template <class T>
 void sum_blocks(std::span<const std::byte* const> parts, std::byte* out, std::size_t count) {
   constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
   alignas(64) T total[kBlock];
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t length = std::min(kBlock, count - begin);
     const std::size_t at = begin * sizeof(T);
-    std::memcpy(total, parts[0] + at, length * sizeof(T));
-    for (std::size_t p = 1; p < parts.size(); ++p) {
-      add(total, reinterpret_cast<const T*>(parts[p] + at), length);
+    const auto part = [&](std::size_t p) { return reinterpret_cast<const T*>(parts[p] + at); };
+    if (parts.size() == 1) {
+      std::memcpy(total, part(0), length * sizeof(T));
+    } else {
+      add(total, part(0), part(1), length);
     }
+    for (std::size_t p = 2; p < parts.size(); ++p) add(total, part(p), length);
     std::memcpy(out + at, total, length * sizeof(T));
   }
 }

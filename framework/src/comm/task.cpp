@@ -36,7 +36,7 @@ int caller_spins() {
 }  // namespace
 
 bool Task::test() {
-  if (callers_help() && !settled()) help();
+  if (callers_help() && !settled()) help({});
   const State state = state_.load(std::memory_order_acquire);
   if (state == State::kFailed) std::rethrow_exception(error_);
   return state == State::kComplete;
@@ -68,29 +68,32 @@ bool Task::wait_until_settled() {
 }
 
 void Task::help_until_settled() {
-  const int spins = caller_spins();
+  const int spins = helpers_spin() ? kCallerSpins : 0;
+  Now now;
   for (int idle = 0; !settled(); ++idle) {
-    if (!help()) return;  // the progress thread comes to the same error, and tells everyone
+    if (!help(now)) return;  // the progress thread comes to the same error, and tells everyone
     if (idle < spins) {
       __builtin_ia32_pause();
+      continue;
     } else if (idle < spins + kCallerYields) {
       sched_yield();  // always succeeds on Linux
     } else {
       nanosleep(&kCallerNap, nullptr);  // a signal shortens it
     }
+    now = Clock::now();
   }
 }
 
-bool Task::help() noexcept {
+bool Task::help(Now now) noexcept {
   try {
-    try_step(Clock::now());
+    try_step(now);
     return true;
   } catch (const std::exception&) {
     return false;
   }
 }
 
-Task::Advance Task::try_step(Clock::time_point now) {
+Task::Advance Task::try_step(Now now) {
   const std::unique_lock lock(stepping_, std::try_to_lock);
   if (!lock.owns_lock()) return Advance::kWaiting;
   if (settled()) return Advance::kComplete;
@@ -99,11 +102,12 @@ Task::Advance Task::try_step(Clock::time_point now) {
   return result;
 }
 
-Task::Advance Task::step(Clock::time_point now) {
-  if (started_at_ == Clock::time_point{}) started_at_ = now;
+Task::Advance Task::step(Now now) {
+  if (now && started_at_ == Clock::time_point{}) started_at_ = *now;
   try {
     const Advance result = advance();
-    if (result != Advance::kComplete && timeout_.count() > 0 && now - started_at_ > timeout_) {
+    const bool late = now && timeout_.count() > 0 && *now - started_at_ > timeout_;
+    if (late && result != Advance::kComplete) {
       throw CommError("not complete after " + std::to_string(timeout_.count()) +
                       " ms; waiting for " + waits_for() +
                       ", which is stopped, lost, or slower than the time-out allows");

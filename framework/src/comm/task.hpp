@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "trireme/communicator.hpp"
@@ -34,6 +35,9 @@ class Task : public Operation {
   // Whether callers that wait advance it, too. advance() is then called by any thread, one at a
   // time; a step that throws must throw again when it is repeated.
   virtual bool callers_help() const { return false; }
+  // Whether callers that help look again at once for a while, or give up their core after each
+  // look: to others of the node that have no core of their own.
+  virtual bool helpers_spin() const { return false; }
   // For messages: the operation, and what it still waits for ("rank 1, 3"). Progress thread only.
   virtual std::string describe() const = 0;
   virtual std::string waits_for() const = 0;
@@ -42,19 +46,21 @@ class Task : public Operation {
   friend class Progress;
   enum class State { kPending, kComplete, kFailed };
 
+  using Now = std::optional<std::chrono::steady_clock::time_point>;
   // One step and its consequence; kWaiting where another thread is at it. Throws CommError where it
-  // fails or is late: then the progress thread fails everything.
-  Advance try_step(std::chrono::steady_clock::time_point now);
+  // fails or is late: then the progress thread fails everything. now: empty where nobody has looked
+  // at the clock, which takes as long as a small step; it is not found late then.
+  Advance try_step(Now now);
   void fail(const std::string& reason);  // unless it is complete
 
   // Under stepping_.
-  Advance step(std::chrono::steady_clock::time_point now);
+  Advance step(Now now);
   void settle(State state, std::exception_ptr error);
 
   // Callers. False: the progress thread did not answer in time.
   bool wait_until_settled();
   void help_until_settled();
-  bool help() noexcept;  // false: it failed
+  bool help(Now now) noexcept;  // false: it failed
 
   const std::chrono::milliseconds timeout_;
   std::mutex stepping_;
