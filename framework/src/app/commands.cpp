@@ -19,6 +19,7 @@
 #include "app/sinks.hpp"
 #include "app/source.hpp"
 #include "base/stop.hpp"
+#include "base/text.hpp"
 #include "checkpoint/archive.hpp"
 #include "checkpoint/run_directory.hpp"
 #include "comm/agree.hpp"
@@ -30,10 +31,6 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string plural(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 // Where the GPUs' communication has failed nobody can go on; called on a thread of its own.
 void end_all(const std::string& reason, Launch& launch) {
@@ -61,9 +58,8 @@ Started start_up(Launch& launch, const Config& config, const std::string& wish) 
                           .thread_level = launch.thread_level(),
                           .network = launch.network().applied});
   });
-  say(launch, "trireme " + plural(environment.hosts.size(), "rank") + " on " +
-                  plural(static_cast<std::size_t>(environment.nodes), "node") + ", " +
-                  plural(static_cast<std::size_t>(threads), "thread") + " a rank" +
+  say(launch, "trireme " + plural(world.size(), "rank") + " on " +
+                  plural(environment.nodes, "node") + ", " + plural(threads, "thread") + " a rank" +
                   (device.device.is_cuda() ? ", " + device.name : "") + "; " + config.data.name +
                   " -> " + config.model.name + ", run directory " + config.run.dir + "\n");
   say(launch, describe_network(launch.network(), launch.transport(), environment.nodes));
@@ -117,8 +113,7 @@ void restore(Trainer& trainer, const std::string& checkpoint, Launch& launch) {
   if (checkpoint.empty()) return;
   const StateDocument document = trainer.restore(checkpoint);
   say(launch, "resumed from " + checkpoint + " (step " + std::to_string(document.state.step) +
-                  ", made by " + plural(static_cast<std::size_t>(document.world_size), "rank") +
-                  ")\n");
+                  ", made by " + plural(document.world_size, "rank") + ")\n");
   if (trainer.done() && !document.state.evaluation_pending)
     say(launch,
         "the run had finished already: nothing is left to train; larger train.epochs and "

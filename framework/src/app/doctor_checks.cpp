@@ -17,6 +17,7 @@
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "checkpoint/hdf5_version.hpp"
 #include "comm/mpi.hpp"
@@ -28,12 +29,6 @@ namespace {
 std::string milliseconds_text(double seconds) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f ms", seconds * 1e3);
-  return text;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
 }
 
@@ -118,12 +113,9 @@ Finding check_cores(Communicator& world, int threads) {
   const std::unique_ptr<Communicator> node = world.split_by_node();
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   const int cores = available_cores();
-  const auto counted = [](long count, const std::string& noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-  };
-  const std::string text = counted(cores, "core") + " and " + counted(threads, "thread") +
-                           " a rank, " + counted(node->size(), "rank") + " on a host of " +
-                           counted(online, "core");
+  const std::string text = plural(cores, "core") + " and " + plural(threads, "thread") +
+                           " a rank, " + plural(node->size(), "rank") + " on a host of " +
+                           plural(online, "core");
   if (!crowded.empty()) {
     return {.check = "cores", .verdict = Verdict::kWarn, .text = text, .hint = crowded};
   }
@@ -254,9 +246,9 @@ Finding check_all_reduce(Communicator& world) {
             .text = std::to_string(wrong) + " of " + std::to_string(kCount) + " sums are wrong",
             .hint = "memory or network corrupts data: do not train on these hosts"};
   }
-  return {.check = "all_reduce",
-          .text = std::to_string(kCount) + " sums over " + std::to_string(world.size()) +
-                  (world.size() == 1 ? " rank" : " ranks") + " are right"};
+  return {
+      .check = "all_reduce",
+      .text = std::to_string(kCount) + " sums over " + plural(world.size(), "rank") + " are right"};
 }
 
 }  // namespace trireme

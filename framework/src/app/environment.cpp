@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "checkpoint/hdf5_version.hpp"
 #include "comm/agree.hpp"
@@ -108,11 +109,11 @@ std::string oversubscription(Communicator& world, int threads) {
   const int wanted = node->size() * threads;
   if (wanted <= static_cast<int>(cores.size())) return {};
   const std::size_t fitting = cores.size() / static_cast<std::size_t>(node->size());
-  return std::to_string(node->size()) + " ranks of " + std::to_string(threads) +
-         (threads == 1 ? " thread" : " threads") + " share " + std::to_string(cores.size()) +
-         (cores.size() == 1 ? " core" : " cores") + " on this node, which is slower than " +
-         (fitting > 0 ? "OMP_NUM_THREADS=" + std::to_string(fitting)
-                      : std::to_string(cores.size()) + " ranks");
+  const auto num_cores = static_cast<std::int64_t>(cores.size());
+  return plural(node->size(), "rank") + " of " + plural(threads, "thread") +
+         (node->size() == 1 ? " has " : " share ") + plural(num_cores, "core") +
+         " on this node, which is slower than " +
+         (fitting > 0 ? "OMP_NUM_THREADS=" + std::to_string(fitting) : plural(num_cores, "rank"));
 }
 
 }  // namespace trireme

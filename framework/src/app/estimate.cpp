@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <sstream>
 
+#include "base/text.hpp"
+
 namespace trireme {
 
 Estimate estimate(const Session& session, int world_size) {
@@ -35,7 +37,7 @@ std::string to_text(const Estimate& estimate, const Session& session, int world_
        << "training samples  " << session.data().train->size() << "\n"
        << "steps             " << estimate.length.total_steps << " ("
        << estimate.length.steps_per_epoch << " an epoch), global batch "
-       << session.config().train.global_batch << " on " << world_size << " ranks\n"
+       << session.config().train.global_batch << " on " << plural(world_size, "rank") << "\n"
        << "checkpoint        " << human_bytes(estimate.checkpoint_bytes) << " each, up to "
        << session.config().checkpoint.keep + 1 << " kept in " << session.config().run.dir << "\n";
   return text.str();

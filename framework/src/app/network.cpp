@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "comm/mpi.hpp"
 #include "comm/shared_error.hpp"
@@ -72,12 +73,6 @@ void require_devices(const NetworkConfig& network, const NetworkDevices& devices
   if (!text.empty()) throw ConfigError(text);
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-  return text;
-}
-
 }  // namespace
 
 NetworkSetup prepare_network(const CommandLine& line) {
@@ -141,7 +136,7 @@ std::string describe_network(const NetworkSetup& setup, const std::string& trans
     text +=
         "network: mpirun chooses interfaces for its own connections by itself; for the same: "
         "mpirun --mca oob_tcp_if_include " +
-        joined(setup.config.interfaces) + "\n";
+        joined(setup.config.interfaces, ",") + "\n";
   }
   return text;
 }

@@ -5,14 +5,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace trireme {
 namespace {
-
-std::string joined(const std::vector<std::string>& words, const char* separator = ",") {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
-}
 
 // By name: UCX knows no networks, and Open MPI wants their length to be exactly the interface's.
 std::vector<std::string> interface_names(const NetworkConfig& network,
@@ -56,10 +52,10 @@ std::vector<NetworkVariable> network_variables(const NetworkConfig& network,
   add(ucx, "transport", "OMPI_MCA_pml_ucx_devices", "any");
   add(tcp, "transport", "OMPI_MCA_pml", "ob1");
   add(tcp, "transport", "OMPI_MCA_btl", "tcp,vader,self");  // vader: shared memory within a node
-  add(!ucx, "interfaces", "OMPI_MCA_btl_tcp_if_include", joined(interfaces));
+  add(!ucx, "interfaces", "OMPI_MCA_btl_tcp_if_include", joined(interfaces, ","));
   add(ucx, network.ucx_devices.empty() ? "interfaces" : "ucx_devices", "UCX_NET_DEVICES",
-      joined(ucx_devices));
-  add(ucx, "ucx_tls", "UCX_TLS", joined(network.ucx_tls));
+      joined(ucx_devices, ","));
+  add(ucx, "ucx_tls", "UCX_TLS", joined(network.ucx_tls, ","));
   const std::string rendezvous = number(network.rendezvous_bytes, 0);
   add(tcp, "rendezvous_bytes", "OMPI_MCA_btl_tcp_eager_limit", rendezvous);
   add(ucx, "rendezvous_bytes", "UCX_RNDV_THRESH", rendezvous);
@@ -90,7 +86,7 @@ std::vector<std::string> network_problems(const NetworkConfig& network,
   const std::string ports =
       devices.rdma_ports.empty()
           ? std::string("it has no InfiniBand or RoCE device (/sys/class/infiniband)")
-          : "expected one of " + joined(devices.rdma_ports, ", ");
+          : "expected one of " + joined(devices.rdma_ports);
   for (const std::string& port : network.ucx_devices) {
     if (std::ranges::find(devices.rdma_ports, port) != devices.rdma_ports.end()) continue;
     add("ucx_devices", "has no port '" + port + "'; " + ports);
