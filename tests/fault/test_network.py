@@ -135,12 +135,34 @@ class Refused(NetworkTest):
     def test_what_no_rank_can_follow_is_said_once(self) -> None:
         tcp, ucx = "network.transport=tcp", "network.transport=ucx"
         self.refused("'udp' is not one of the choices", words=("network.transport=udp",))
-        self.refused("network.interfaces: host ", "no interface 'eth99'", "lo (127.0.0.1/8)",
-                     words=(tcp, "network.interfaces=[eth99]"))
+        self.refused("network.interfaces: host ", "no interface 'eth99'", words=(tcp, "network.interfaces=[eth99]"))
         self.refused("no interface 'eth99'", words=(*UCX[:2], "network.interfaces=[eth99]"))
         self.refused("no port 'mlx5_77:1'", words=(ucx, "network.ucx_devices=['mlx5_77:1']"))
         self.refused("'rcx' is not one of the choices", words=(ucx, "network.ucx_tls=[rcx]"))
         self.refused("it is for ucx; delete it", words=(tcp, "network.ucx_gid_index=3"))
+
+    def test_loopback_alone_where_ranks_are_on_several_hosts(self) -> None:
+        # As mpirun says it to each of two hosts; MPI is not asked, as the error comes before it starts.
+        hosts = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+                 "OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}
+        tcp = ("network.transport=tcp", "network.interfaces=[127.0.0.0/8]")
+        for words in ((self.config, *tcp), ("doctor", *tcp), ("bench", "comm", *UCX)):
+            job = self.start_command([self.trainer, *words], **hosts)
+            self.assert_error_once(self.finish(job, 2), "is left with its loopback interface",
+                                   "this job has ranks on other hosts")
+
+    def test_what_a_run_has_stored_and_this_host_has_not_may_be_overridden(self) -> None:
+        run = self.train("a", "train.epochs=1", "network.interfaces=[eth99]")
+        stored = "network.interfaces: [eth99] is the run's (runs/a/config.yaml), and may change"
+        for command in ("eval", "resume"):
+            done = self.mpirun_call(command, "runs/a", code=2)
+            self.assert_error_once(done, "no interface 'eth99'", stored,
+                                   "network.interfaces=[] for the default")
+            # An override is the user's own.
+            done = self.mpirun_call(command, "runs/a", "network.interfaces=[eth98]", code=2)
+            self.assertNotIn("is the run's", done.stderr)
+            self.mpirun_call(command, "runs/a", "network.interfaces=[]")
+        self.assertEqual(run.state()["status"], "finished")
 
     def test_what_needs_an_infiniband_device(self) -> None:
         if Path("/sys/class/infiniband").exists():

@@ -36,8 +36,7 @@ std::vector<Finding> examine(Launch& launch, const std::string& run_dir) {
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) throw_errno("ask the limit of", "memlock", errno);
   append({check_memlock(limit.rlim_cur, !devices.rdma_ports.empty()),
           check_shared_memory_folder("/dev/shm"), check_cores(world, threads),
-          check_addresses(world, nodes, devices, launch.network().config.interfaces),
-          check_clocks(world)});
+          check_addresses(world, nodes, devices, launch.network().config), check_clocks(world)});
   append(check_run_directory(world, run_dir));
   append({check_all_reduce(world)});
   return findings;

@@ -130,8 +130,18 @@ Finding check_cores(Communicator& world, int threads) {
 }
 
 Finding check_addresses(const std::vector<std::vector<NetworkInterface>>& all, const Nodes& nodes,
-                        int rank, const std::vector<std::string>& chosen) {
+                        int rank, const NetworkConfig& network) {
   const auto& mine = all[static_cast<std::size_t>(rank)];
+  // Over several hosts that is an error before MPI starts.
+  if (is_loopback_alone(network, {.interfaces = mine, .rdma_ports = {}})) {
+    return {.check = "addresses",
+            .verdict = Verdict::kWarn,
+            .text = describe(mine) + "; the settings leave loopback alone",
+            .hint =
+                "that serves one host: before ranks are on several, name the interface that joins "
+                "them in network.interfaces"};
+  }
+  const std::vector<std::string>& chosen = network.interfaces;
   const auto is_used = [&](const NetworkInterface& interface) {
     const NetworkDevices alone{.interfaces = {interface}, .rdma_ports = {}};
     return chosen.empty() || std::ranges::any_of(chosen, [&](const std::string& word) {
@@ -162,7 +172,7 @@ Finding check_addresses(const std::vector<std::vector<NetworkInterface>>& all, c
 }
 
 Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDevices& devices,
-                        const std::vector<std::string>& chosen) {
+                        const NetworkConfig& network) {
   nlohmann::json mine = nlohmann::json::array();
   for (const NetworkInterface& interface : devices.interfaces) {
     mine.push_back({interface.name, interface.addresses, interface.loopback, interface.bridge});
@@ -175,7 +185,7 @@ Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDe
           {.name = item[0], .addresses = item[1], .loopback = item[2], .bridge = item[3]});
     }
   }
-  return check_addresses(all, nodes, world.rank(), chosen);
+  return check_addresses(all, nodes, world.rank(), network);
 }
 
 // In true time every rank leaves after each other one has entered. With d = other - reference:

@@ -26,11 +26,12 @@ Finding check_memlock(std::uint64_t limit_bytes, bool has_rdma);
 Finding check_shared_memory_folder(const std::filesystem::path& folder);
 Finding check_cores(Communicator& world, int threads);
 
-// all: [rank] -> the interfaces of its host. chosen: network.interfaces; empty: all are used.
+// Whether other hosts have the same addresses, among those that the settings use, or the settings
+// use loopback alone. all: [rank] -> the interfaces of its host.
 Finding check_addresses(const std::vector<std::vector<NetworkInterface>>& all, const Nodes& nodes,
-                        int rank, const std::vector<std::string>& chosen);
+                        int rank, const NetworkConfig& network);
 Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDevices& devices,
-                        const std::vector<std::string>& chosen);
+                        const NetworkConfig& network);
 
 // When each event was, by the clock of its rank, in seconds: a barrier was entered and left.
 struct BarrierTimes {

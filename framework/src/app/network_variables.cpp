@@ -26,6 +26,14 @@ std::string number(std::int64_t value, std::int64_t unset) {
   return value == unset ? "" : std::to_string(value);
 }
 
+// What to write in network.interfaces. Loopback reaches nobody, and is not offered.
+std::string expected(const NetworkDevices& devices) {
+  std::vector<NetworkInterface> others = devices.interfaces;
+  std::erase_if(others, [](const NetworkInterface& interface) { return interface.loopback; });
+  if (others.empty()) return "it has none that leads to other hosts";
+  return "expected one of " + describe(others) + ", or a network that each host has an address in";
+}
+
 // Transports of UCX that need an InfiniBand or RoCE port.
 bool needs_rdma(const std::string& transport) {
   const std::string kind = transport.substr(0, transport.find('_'));
@@ -71,17 +79,28 @@ std::vector<NetworkVariable> network_variables(const NetworkConfig& network,
   return variables;
 }
 
+bool is_loopback_alone(const NetworkConfig& network, const NetworkDevices& devices) {
+  const std::vector<std::string> names = interface_names(network, devices);
+  if (names.empty() || (network.transport == "ucx" && !network.ucx_devices.empty())) return false;
+  return std::ranges::none_of(devices.interfaces, [&](const NetworkInterface& interface) {
+    return !interface.loopback && std::ranges::find(names, interface.name) != names.end();
+  });
+}
+
 std::vector<std::string> network_problems(const NetworkConfig& network,
-                                          const NetworkDevices& devices, const std::string& host) {
+                                          const NetworkDevices& devices, const NetworkHost& host) {
   std::vector<std::string> problems;
   const auto add = [&](const char* key, const std::string& text) {
-    problems.push_back(std::string("network.") + key + ": host " + host + " " + text);
+    problems.push_back(std::string("network.") + key + ": host " + host.name + " " + text);
   };
   for (const std::string& word : network.interfaces) {
     if (!interfaces_of(devices, word).empty()) continue;
-    add("interfaces", "has no interface '" + word + "' with an IPv4 address; expected one of " +
-                          describe(devices.interfaces) +
-                          ", or a network that each host has an address in");
+    add("interfaces", "has no interface '" + word + "' with an IPv4 address; " + expected(devices));
+  }
+  if (!host.alone && is_loopback_alone(network, devices)) {
+    add("interfaces", "is left with its loopback interface, [" + joined(network.interfaces) +
+                          "], and this job has ranks on other hosts, which that does not reach; " +
+                          expected(devices));
   }
   const std::string ports =
       devices.rdma_ports.empty()

@@ -96,10 +96,23 @@ TEST(Doctor, AnAddressThatTwoHostsHaveIsAWarning) {
   EXPECT_EQ(check_addresses(two_hosts("172.18.0.1/16"), nodes, 1, {}).verdict, Verdict::kOk);
   // What the settings leave aside does no harm.
   const auto chosen = [&](const std::string& word) {
-    return check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, {word}).verdict;
+    NetworkConfig network;
+    network.interfaces = {word};
+    return check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, network).verdict;
   };
   EXPECT_EQ(chosen("10.0.0.0/8"), Verdict::kOk);
   EXPECT_EQ(chosen("docker0"), Verdict::kWarn);
+}
+
+TEST(Doctor, LoopbackAloneIsAWarning) {
+  const Nodes nodes{.node_of = {0, 0}, .ranks = {{0, 1}}};
+  NetworkConfig network;
+  network.interfaces = {"lo"};
+  const Finding alone = check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, network);
+  EXPECT_EQ(alone.verdict, Verdict::kWarn);
+  EXPECT_THAT(alone.hint, HasSubstr("network.interfaces"));
+  network.interfaces = {"lo", "eth0"};
+  EXPECT_EQ(check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, network).verdict, Verdict::kOk);
 }
 
 TEST(Doctor, RanksOfOneHostMayHaveTheSameAddresses) {
