@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands.hpp"
 
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -147,12 +146,8 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
          " is more than the " + std::to_string(samples) +
          " training samples: each step takes them all");
   }
-  if (const auto& link = session.link()) {
-    say(launch, "gradients travel in buckets of " +
-                    human_bytes(static_cast<std::int64_t>(
-                        std::lround(session.config().parallel.bucket_mb * 1e6))) +
-                    " (parallel.bucket_mb): a sum over all ranks takes " + to_text(*link) + "\n");
-  }
+  if (const auto& buckets = session.buckets(); buckets && !buckets->text.empty())
+    say(launch, buckets->text + "\n");
   const std::string idle = session.key_without_effect();
   if (!idle.empty() && world.rank() == 0)
     warn(idle + " acts between nodes, and there is one: no effect");
@@ -161,10 +156,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   collectively(world, [&] {
     if (world.rank() != 0) return;
     directory->write("config.yaml", dump_config(session.config()));
-    const auto& link = session.link();
-    directory->write(
-        "env.json",
-        (link ? with_link(started.environment.json, *link) : started.environment.json) + "\n");
+    directory->write("env.json", session.environment(started.environment.json) + "\n");
   });
   const int code = train_guarded(trainer, sinks, launch);
   const bool went_well =

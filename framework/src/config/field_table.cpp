@@ -299,8 +299,7 @@ Section parallel_section() {
       .fields = {
           field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
                 "Size limit of a gradient bucket, in 10^6 bytes; 0: chosen at the start of a run "
-                "from "
-                "the measured latency and bandwidth, and kept with the run.",
+                "from the measured latency and bandwidth, and kept with the run; with powersgd 25.",
                 {.min = 0, .max = 1e5, .synonyms = {"bucket_cap_mb"}}),
           field(
               "edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
