@@ -199,6 +199,21 @@ class BenchComm(NetworkTest):
         self.assertEqual([row[0] for row in rows], ["4", "1024", "65536"])
         for row in rows:
             self.assertLessEqual(float(row[1]), float(row[2]))
+        self.assertIn("busbw: algbw * 2 (p - 1) / p for p ranks = algbw * 1.333\n", out)
+        self.assertRegex(out, r"\nlimit at 65536 bytes: each rank copies \d+\.\d+ GB/s while the others do; "
+                              r"so all_reduce could take \d+\.\d us, and takes \d+\.\d\n$")
+
+    def test_across_nodes_the_bus_is_the_link_of_a_node(self) -> None:
+        words = ("bench", "comm", "--messages", "--sizes", "64KiB")  # each rank is a node
+        out = self.mpirun_call(*words, ranks=3).stdout
+        self.assertIn("busbw: algbw * 2 (N - 1) / N for N nodes: what a node's link carries = algbw * 1.333", out)
+        self.assertRegex(out, r"\nlimit at 65536 bytes: each node sends \d+\.\d+ GB/s and receives as much")
+
+    def test_what_may_take_long_is_announced_on_stderr(self) -> None:
+        for json_too in ((), ("--json",)):
+            done = self.mpirun_call("bench", "comm", "--sizes", "1MiB", *json_too)
+            self.assertEqual(done.stderr.count("trireme: measuring 1048576 bytes\n"), 1, done.stderr)
+        self.assertNotIn("measuring", self.mpirun_call("bench", "comm", "--sizes", "4").stderr)
 
     def test_json_has_the_bandwidths_of_nccl_tests(self) -> None:
         done = self.mpirun_call("bench", "comm", self.config, "--sizes=4096", "--json", ranks=3)
@@ -206,7 +221,9 @@ class BenchComm(NetworkTest):
         self.assertEqual((header["ranks"], header["nodes"], header["shared_memory"]), (3, 1, True))
         self.assertAlmostEqual(row["algbw_GB_per_s"], 4096 / row["median_us"] / 1e3, places=9)
         self.assertAlmostEqual(row["busbw_GB_per_s"], row["algbw_GB_per_s"] * 4 / 3, places=9)
+        self.assertAlmostEqual(header["bus_factor"], 4 / 3)
         self.assertAlmostEqual(row["of_limit"], row["limit_us"] / row["median_us"], places=9)
+        self.assertAlmostEqual(row["limit_GB_per_s"], 4096 / row["limit_us"] / 1e3, places=9)
 
     def test_its_own_sizes_are_powers_of_4_up_to_64_mib(self) -> None:
         done = self.mpirun_call("bench", "comm", "--json")

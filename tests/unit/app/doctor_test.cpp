@@ -161,10 +161,20 @@ TEST(Nodes, AreNumberedByTheirLowestRank) {
   EXPECT_EQ(two.local_rank(1), 0);
 }
 
-TEST(BenchComm, BandwidthsAreThoseOfNcclTests) {
+TEST(BenchComm, BandwidthsAreThoseOfNcclTestsForWhatHasALink) {
   const BenchRow row{.size_bytes = 8000, .min_seconds = 1, .median_seconds = 2, .limit_seconds = 1};
   EXPECT_DOUBLE_EQ(algorithm_bandwidth(row), 4000);
-  EXPECT_DOUBLE_EQ(bus_bandwidth(row, 4), 6000);
+  const Nodes one{.node_of = {0, 0, 0, 0}, .ranks = {{0, 1, 2, 3}}};
+  EXPECT_DOUBLE_EQ(bus_factor(one), 1.5);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(row, one), 6000);
+  EXPECT_DOUBLE_EQ(limit_bandwidth(row, one), 8000);
+  // Between nodes it is the nodes that have links.
+  const Nodes two{.node_of = {0, 0, 1, 1}, .ranks = {{0, 1}, {2, 3}}};
+  EXPECT_DOUBLE_EQ(bus_factor(two), 1);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(row, two), 4000);
+  const Nodes three{.node_of = {0, 0, 1, 2}, .ranks = {{0, 1}, {2}, {3}}};
+  EXPECT_DOUBLE_EQ(bus_bandwidth(row, three), 4000 * 4.0 / 3);
+  EXPECT_DOUBLE_EQ(limit_bandwidth(row, three), 8000 * 4.0 / 3);
 }
 
 TEST(BenchComm, MeasuresOnOneNodeAndOverSeveral) {
