@@ -37,6 +37,49 @@ double wall_clock() {
   return std::chrono::duration<double>(now).count();
 }
 
+Finding check_driver(const GpuSurvey& survey, const GpuNeeds& needs, Verdict missing) {
+  if (survey.driver.empty()) {
+    return {.check = "gpu driver",
+            .verdict = missing,
+            .text = "none is loaded",
+            .hint = "run.device: cuda needs NVIDIA's driver: look at `nvidia-smi`"};
+  }
+  const std::string text = "for CUDA up to " + survey.driver;
+  // Within a major version any driver does (CUDA's minor version compatibility).
+  if (std::stoi(survey.driver) >= std::stoi(needs.cuda))
+    return {.check = "gpu driver", .text = text};
+  return {.check = "gpu driver",
+          .verdict = missing,
+          .text = text + ", and this build is for " + needs.cuda,
+          .hint = "install a newer driver, or build with an older CUDA"};
+}
+
+Finding check_visible_gpus(const GpuSurvey& survey, const GpuNeeds& needs, Verdict missing) {
+  const auto visible = static_cast<int>(survey.names.size());
+  const std::string text = visible == 0 ? "none is visible" : joined(survey.names);
+  // A launcher may give each rank its own: then one is in sight.
+  if (visible == 1 || visible >= needs.ranks) return {.check = "gpu", .text = text};
+  return {.check = "gpu",
+          .verdict = missing,
+          .text = text + ", for " + plural(needs.ranks, "rank") + " on this node",
+          .hint =
+              "run.device: cuda needs one a rank: look at `nvidia-smi` and CUDA_VISIBLE_DEVICES, "
+              "or start fewer ranks a node"};
+}
+
+Finding check_nccl(const GpuNeeds& needs) {
+  Finding finding{.check = "nccl", .text = needs.nccl.running + " (" + needs.nccl.path + ")"};
+  try {
+    require_one_nccl(needs.nccl, needs.nccl_of_torch);
+  } catch (const EnvironmentError& error) {
+    finding = {.check = "nccl",
+               .verdict = Verdict::kFail,
+               .text = error.what(),
+               .hint = "a training on GPUs refuses that"};
+  }
+  return finding;
+}
+
 }  // namespace
 
 std::vector<Finding> check_libraries(Launch& launch) {
@@ -46,13 +89,26 @@ std::vector<Finding> check_libraries(Launch& launch) {
       {.check = "instructions", .text = instruction_set()},
       {.check = "hdf5", .text = hdf5_version()},
   };
-  for (const char* part : {"gpu driver", "gpu", "cuda", "cudnn", "nccl"}) {
-    findings.push_back({.check = part, .text = "not in this build, which is for CPUs"});
-  }
   const std::string level = launch.under_launcher() ? launch.thread_level()
                                                     : std::string("not started: one rank by hand");
   findings.push_back({.check = "mpi", .text = MpiEnvironment::library_version() + ", " + level});
   return findings;
+}
+
+std::vector<Finding> check_gpus(const GpuSurvey& survey, const GpuNeeds& needs) {
+  if (needs.cuda.empty()) {
+    std::vector<Finding> findings;
+    for (const char* part : {"gpu driver", "gpu", "cuda", "cudnn", "nccl"}) {
+      findings.push_back({.check = part, .text = "not in this build, which is for CPUs"});
+    }
+    return findings;
+  }
+  const Verdict missing = needs.wanted ? Verdict::kFail : Verdict::kWarn;
+  return {check_driver(survey, needs, missing),
+          check_visible_gpus(survey, needs, missing),
+          {.check = "cuda", .text = needs.cuda},
+          {.check = "cudnn", .text = survey.cudnn.empty() ? "not in this LibTorch" : survey.cudnn},
+          check_nccl(needs)};
 }
 
 std::vector<Finding> check_transport(Launch& launch, const NetworkDevices& devices) {
@@ -79,9 +135,10 @@ std::vector<Finding> check_transport(Launch& launch, const NetworkDevices& devic
                         .text = "ranks of a node do not share memory: " + why,
                         .hint = "sums travel as messages, which is slower"});
   } else {
-    const bool shared = launch.world().size() > 1;
-    findings.push_back(
-        {.check = "node memory", .text = shared ? "ranks of a node share memory" : "one rank"});
+    const int ranks = launch.world().placement().local_size;
+    findings.push_back({.check = "node memory",
+                        .text = ranks > 1 ? plural(ranks, "rank") + " of this node share memory"
+                                          : "one rank on this node"});
   }
   return findings;
 }

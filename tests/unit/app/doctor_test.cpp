@@ -60,6 +60,55 @@ TEST(Doctor, ASmallMemlockLimitMattersOnlyBesideRdma) {
   EXPECT_EQ(check_memlock(RLIM_INFINITY, true).verdict, Verdict::kOk);
 }
 
+// Verdict and text of one check.
+std::string of(const std::vector<Finding>& findings, const std::string& check) {
+  const auto found = std::ranges::find(findings, check, &Finding::check);
+  return found == findings.end() ? "" : to_text(*found, 0);
+}
+
+TEST(Doctor, ABuildForCpusSaysSo) {
+  const std::vector<Finding> findings = check_gpus({}, {.wanted = true});
+  ASSERT_EQ(findings.size(), 5u);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.verdict, Verdict::kOk);
+    EXPECT_EQ(finding.text, "not in this build, which is for CPUs");
+  }
+}
+
+TEST(Doctor, ABuildWithCudaNamesWhatItHasAndMisses) {
+  const NcclLibrary nccl{.header = "2.28.9",
+                         .running = "2.28.9",
+                         .path = "/lib/libnccl.so",
+                         .torch_path = "/lib/libnccl.so"};
+  GpuNeeds needs{
+      .cuda = "13.0", .nccl = nccl, .nccl_of_torch = "2.28.9", .ranks = 2, .wanted = false};
+  const std::vector<Finding> fit =
+      check_gpus({.driver = "13.1", .cudnn = "9.15.1", .names = {"A", "B"}}, needs);
+  for (const Finding& finding : fit) {
+    EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.check;
+    EXPECT_THAT(finding.text, Not(HasSubstr("not in this build")));
+  }
+  EXPECT_THAT(of(fit, "gpu"), HasSubstr("A, B"));
+  EXPECT_THAT(of(fit, "cuda"), HasSubstr("13.0"));
+  EXPECT_THAT(of(fit, "cudnn"), HasSubstr("9.15.1"));
+  EXPECT_THAT(of(fit, "nccl"), HasSubstr("2.28.9 (/lib/libnccl.so)"));
+
+  EXPECT_THAT(of(check_gpus({}, needs), "gpu driver"), StartsWith("warn  gpu driver      none"));
+  needs.wanted = true;
+  EXPECT_THAT(of(check_gpus({}, needs), "gpu driver"), StartsWith("fail  gpu driver      none"));
+  EXPECT_THAT(of(check_gpus({}, needs), "gpu"),
+              StartsWith("fail  gpu             none is visible, for 2 ranks"));
+  EXPECT_THAT(of(check_gpus({.driver = "12.9", .names = {"A", "B"}}, needs), "gpu driver"),
+              HasSubstr("fail  gpu driver      for CUDA up to 12.9, and this build is for 13.0"));
+  needs.ranks = 3;
+  EXPECT_THAT(of(check_gpus({.driver = "13.0", .names = {"A", "B"}}, needs), "gpu"),
+              StartsWith("fail"));
+  EXPECT_THAT(of(check_gpus({.driver = "13.0", .names = {"A"}}, needs), "gpu"), StartsWith("ok"))
+      << "a launcher gave each rank its own";
+  needs.nccl_of_torch = "2.27.0";
+  EXPECT_THAT(of(check_gpus({}, needs), "nccl"), StartsWith("fail  nccl"));
+}
+
 TEST(Doctor, BarriersBoundHowFarTwoClocksDiffer) {
   // The other's clock is 5 s ahead. It enters late in the first barrier and leaves early in the
   // second.
