@@ -176,6 +176,8 @@ class Refused(NetworkTest):
         self.refused("small.yaml:1:1: is no file of network settings",
                      words=("--network", self.config))
         self.refused("absent.yaml: no such configuration file", words=("--network", "absent.yaml"))
+        self.refused("tcp: is no file of network settings", "--network configs/network/tcp.yaml",
+                     "network.transport=tcp", words=("--network", "tcp"))
 
     def test_interfaces_that_open_mpis_own_choice_does_not_use(self) -> None:
         done = self.mpirun_call(self.config, "network.interfaces=[lo]", code=2, OMPI_MCA_pml="ucx",

@@ -39,7 +39,7 @@ NetworkConfig read_network(const CommandLine& line) {
   ConfigSource source{
       .file = configuration_file(line), .network_file = line.network, .overrides = line.overrides};
   if (!source.file.empty()) source.text = read_config_text(source.file);
-  if (!source.network_file.empty()) source.network_text = read_config_text(source.network_file);
+  if (!source.network_file.empty()) source.network_text = read_network_text(source.network_file);
   return parse_network(source);
 }
 
