@@ -13,6 +13,7 @@
 #include "app/doctor.hpp"
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
+#include "app/length_checks.hpp"
 #include "app/resume.hpp"
 #include "app/session.hpp"
 #include "app/sinks.hpp"
@@ -96,11 +97,12 @@ struct TrainRequest {
 };
 
 // Rank 0's directory of the run, with room for a checkpoint. A new one holds its configuration.
-RunDirectory open_directory(TrainRequest& request, const Session& session, int world_size) {
+RunDirectory open_directory(TrainRequest& request, const Session& session,
+                            const RankCounts& ranks) {
   const bool fresh = !request.directory.has_value();
   RunDirectory directory =
       fresh ? RunDirectory::create(request.config.run.dir) : std::move(*request.directory);
-  directory.require_space(estimate(session, world_size).checkpoint_bytes);
+  directory.require_space(estimate(session, ranks).checkpoint_bytes);
   if (fresh) {
     directory.write("config.yaml", dump_config(session.config()));
     directory.write("config.orig.yaml", request.original_text);
@@ -124,13 +126,14 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   const Started started =
       start_up(launch, request.config, request.dry_run ? "cpu" : request.config.run.device);
   Session session(request.config, registry, world, warn, started.device);
+  check_length(session, world, request.dry_run || world.placement().num_nodes > 1);
   if (request.dry_run) {
-    say(launch, to_text(estimate(session, world.size()), session, world.size()));
+    say(launch, estimate_text(session, world));
     return 0;
   }
   std::optional<RunDirectory> directory;  // rank 0's
   collectively(world, [&] {
-    if (world.rank() == 0) directory = open_directory(request, session, world.size());
+    if (world.rank() == 0) directory = open_directory(request, session, counts_of(world));
   });
   const StopSignals signals;
   Sinks sinks(session.config(), directory ? &*directory : nullptr, request.checkpoint,
@@ -332,8 +335,8 @@ int command_validate(const CommandLine& line, const Registry& registry, Launch& 
   if (line.print_config) say(launch, dump_config(read.config, &read.origin));
   Session session(read.config, registry, world, warn);
   session.require_fit();
-  say(launch,
-      line.target + ": valid\n" + to_text(estimate(session, world.size()), session, world.size()));
+  check_length(session, world, /*apart=*/true);
+  say(launch, line.target + ": valid\n" + estimate_text(session, world));
   return 0;
 }
 

@@ -322,13 +322,17 @@ Section parallel_section() {
                 "powersgd: as products of thin matrices; a hundredth of the bytes, but "
                 "approximate: for links of 1 Gbit/s and less.",
                 {.choices = {"none", "fp16", "bf16", "powersgd"}}),
-          field("error_feedback", parallel, &ParallelConfig::error_feedback,
-                "With fp16 and bf16: what rounding takes off is added to the next gradient. "
-                "powersgd always does so."),
+          field(
+              "error_feedback", parallel, &ParallelConfig::error_feedback,
+              "With fp16 and bf16: what rounding takes off is added to the next gradient; one more "
+              "float32 for each element of a rank's part of the gradients, on every node, in "
+              "memory and in checkpoints. powersgd always does so."),
           field("powersgd_rank", parallel, &ParallelConfig::powersgd_rank,
                 "With powersgd: columns of the thin matrices.", {.min = 1, .max = 128}),
           field("powersgd_start", parallel, &ParallelConfig::powersgd_start,
-                "With powersgd: the first step, counted from 0, that is compressed.", {.min = 0}),
+                "With powersgd: the first step, counted from 0, that is compressed; less than the "
+                "run's steps.",
+                {.min = 0}),
           field("sync_batch_norm", parallel, &ParallelConfig::sync_batch_norm,
                 "BatchNorm normalises by the statistics of all ranks' samples, as if one "
                 "rank had a train.micro_batch as large as those of all ranks together; else "
