@@ -135,12 +135,34 @@ class Refused(NetworkTest):
     def test_what_no_rank_can_follow_is_said_once(self) -> None:
         tcp, ucx = "network.transport=tcp", "network.transport=ucx"
         self.refused("'udp' is not one of the choices", words=("network.transport=udp",))
-        self.refused("network.interfaces: host ", "no interface 'eth99'", "lo (127.0.0.1/8)",
-                     words=(tcp, "network.interfaces=[eth99]"))
+        self.refused("network.interfaces: host ", "no interface 'eth99'", words=(tcp, "network.interfaces=[eth99]"))
         self.refused("no interface 'eth99'", words=(*UCX[:2], "network.interfaces=[eth99]"))
         self.refused("no port 'mlx5_77:1'", words=(ucx, "network.ucx_devices=['mlx5_77:1']"))
         self.refused("'rcx' is not one of the choices", words=(ucx, "network.ucx_tls=[rcx]"))
         self.refused("it is for ucx; delete it", words=(tcp, "network.ucx_gid_index=3"))
+
+    def test_loopback_alone_where_ranks_are_on_several_hosts(self) -> None:
+        # As mpirun says it to each of two hosts; MPI is not asked, as the error comes before it starts.
+        hosts = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+                 "OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}
+        tcp = ("network.transport=tcp", "network.interfaces=[127.0.0.0/8]")
+        for words in ((self.config, *tcp), ("doctor", *tcp), ("bench", "comm", *UCX)):
+            job = self.start_command([self.trainer, *words], **hosts)
+            self.assert_error_once(self.finish(job, 2), "is left with its loopback interface",
+                                   "this job has ranks on other hosts")
+
+    def test_what_a_run_has_stored_and_this_host_has_not_may_be_overridden(self) -> None:
+        run = self.train("a", "train.epochs=1", "network.interfaces=[eth99]")
+        stored = "network.interfaces: [eth99] is the run's (runs/a/config.yaml), and may change"
+        for command in ("eval", "resume"):
+            done = self.mpirun_call(command, "runs/a", code=2)
+            self.assert_error_once(done, "no interface 'eth99'", stored,
+                                   "network.interfaces=[] for the default")
+            # An override is the user's own.
+            done = self.mpirun_call(command, "runs/a", "network.interfaces=[eth98]", code=2)
+            self.assertNotIn("is the run's", done.stderr)
+            self.mpirun_call(command, "runs/a", "network.interfaces=[]")
+        self.assertEqual(run.state()["status"], "finished")
 
     def test_what_needs_an_infiniband_device(self) -> None:
         if Path("/sys/class/infiniband").exists():
@@ -154,6 +176,8 @@ class Refused(NetworkTest):
         self.refused("small.yaml:1:1: is no file of network settings",
                      words=("--network", self.config))
         self.refused("absent.yaml: no such configuration file", words=("--network", "absent.yaml"))
+        self.refused("tcp: is no file of network settings", "--network configs/network/tcp.yaml",
+                     "network.transport=tcp", words=("--network", "tcp"))
 
     def test_interfaces_that_open_mpis_own_choice_does_not_use(self) -> None:
         done = self.mpirun_call(self.config, "network.interfaces=[lo]", code=2, OMPI_MCA_pml="ucx",
@@ -177,6 +201,21 @@ class BenchComm(NetworkTest):
         self.assertEqual([row[0] for row in rows], ["4", "1024", "65536"])
         for row in rows:
             self.assertLessEqual(float(row[1]), float(row[2]))
+        self.assertIn("busbw: algbw * 2 (p - 1) / p for p ranks = algbw * 1.333\n", out)
+        self.assertRegex(out, r"\nlimit at 65536 bytes: each rank copies \d+\.\d+ GB/s while the others do; "
+                              r"so all_reduce could take \d+\.\d us, and takes \d+\.\d\n$")
+
+    def test_across_nodes_the_bus_is_the_link_of_a_node(self) -> None:
+        words = ("bench", "comm", "--messages", "--sizes", "64KiB")  # each rank is a node
+        out = self.mpirun_call(*words, ranks=3).stdout
+        self.assertIn("busbw: algbw * 2 (N - 1) / N for N nodes: what a node's link carries = algbw * 1.333", out)
+        self.assertRegex(out, r"\nlimit at 65536 bytes: each node sends \d+\.\d+ GB/s and receives as much")
+
+    def test_what_may_take_long_is_announced_on_stderr(self) -> None:
+        for json_too in ((), ("--json",)):
+            done = self.mpirun_call("bench", "comm", "--sizes", "1MiB", *json_too)
+            self.assertEqual(done.stderr.count("trireme: measuring 1048576 bytes\n"), 1, done.stderr)
+        self.assertNotIn("measuring", self.mpirun_call("bench", "comm", "--sizes", "4").stderr)
 
     def test_json_has_the_bandwidths_of_nccl_tests(self) -> None:
         done = self.mpirun_call("bench", "comm", self.config, "--sizes=4096", "--json", ranks=3)
@@ -184,7 +223,9 @@ class BenchComm(NetworkTest):
         self.assertEqual((header["ranks"], header["nodes"], header["shared_memory"]), (3, 1, True))
         self.assertAlmostEqual(row["algbw_GB_per_s"], 4096 / row["median_us"] / 1e3, places=9)
         self.assertAlmostEqual(row["busbw_GB_per_s"], row["algbw_GB_per_s"] * 4 / 3, places=9)
+        self.assertAlmostEqual(header["bus_factor"], 4 / 3)
         self.assertAlmostEqual(row["of_limit"], row["limit_us"] / row["median_us"], places=9)
+        self.assertAlmostEqual(row["limit_GB_per_s"], 4096 / row["limit_us"] / 1e3, places=9)
 
     def test_its_own_sizes_are_powers_of_4_up_to_64_mib(self) -> None:
         done = self.mpirun_call("bench", "comm", "--json")

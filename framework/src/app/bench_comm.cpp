@@ -3,14 +3,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <iostream>
 #include <memory>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "app/source.hpp"
+#include "base/text.hpp"
 
 namespace trireme {
 namespace {
@@ -79,8 +83,7 @@ double limit_seconds(Communicator& world, const Nodes& nodes, std::size_t size_b
   const auto fewest = std::ranges::min_element(nodes.ranks, {}, &std::vector<int>::size)->size();
   const double rate = static_cast<double>(size_bytes) * static_cast<double>(fewest) /
                       transfer_seconds(world, nodes, size_bytes);  // of a node, each way
-  const double count = nodes.count();
-  return 2 * (count - 1) / count * static_cast<double>(size_bytes) / rate;
+  return bus_factor(nodes) * static_cast<double>(size_bytes) / rate;
 }
 
 std::vector<std::uint64_t> default_sizes() {
@@ -89,45 +92,90 @@ std::vector<std::uint64_t> default_sizes() {
   return sizes;
 }
 
-std::string header(const Launch& launch, const Nodes& nodes, bool shared, int ranks) {
+std::string fixed_point(double number, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, number);
+  return text;
+}
+
+// "2 ranks on 1 node"
+std::string who(const Nodes& nodes) {
+  return plural(static_cast<std::int64_t>(nodes.node_of.size()), "rank") + " on " +
+         plural(nodes.count(), "node");
+}
+
+std::string header(const Launch& launch, const Nodes& nodes, bool shared) {
   const bool one = nodes.count() == 1;
-  return "all_reduce of float32, in place: " + std::to_string(ranks) + " ranks on " +
-         std::to_string(nodes.count()) + (one ? " node, " : " nodes, ") +
+  return "all_reduce of float32, in place: " + who(nodes) + ", " +
          (shared ? "memory shared within a node" : "no shared memory") + ", messages over " +
-         launch.transport() + "\nlimit: " +
+         launch.transport() + "\nbusbw: algbw * " +
+         (one ? "2 (p - 1) / p for p ranks"
+              : "2 (N - 1) / N for N nodes: what a node's link carries") +
+         " = algbw * " + fixed_point(bus_factor(nodes), 3) + "\nlimit: " +
          (one ? "all ranks copy as many bytes at once"
               : "transfers both ways between pairs of nodes, all ranks at once") +
          "\n\n       bytes      min us   median us  algbw GB/s  busbw GB/s  of limit\n";
 }
 
-std::string table_line(const BenchRow& row, int ranks) {
+std::string table_line(const BenchRow& row, const Nodes& nodes) {
   char line[128];
   std::snprintf(line, sizeof line, "%12llu  %10.1f  %10.1f  %10.3f  %10.3f  %7.0f%%\n",
                 static_cast<unsigned long long>(row.size_bytes), row.min_seconds * 1e6,
                 row.median_seconds * 1e6, algorithm_bandwidth(row) / 1e9,
-                bus_bandwidth(row, ranks) / 1e9, 100 * row.limit_seconds / row.median_seconds);
+                bus_bandwidth(row, nodes) / 1e9, 100 * row.limit_seconds / row.median_seconds);
   return line;
 }
 
-std::string json_line(const BenchRow& row, int ranks) {
+// What the limit was, in words.
+std::string footer(const BenchRow& row, const Nodes& nodes) {
+  const std::string rate = fixed_point(limit_bandwidth(row, nodes) / 1e9, 3) + " GB/s";
+  return "\nlimit at " + std::to_string(row.size_bytes) + " bytes: " +
+         (nodes.count() == 1 ? "each rank copies " + rate + " while the others do"
+                             : "each node sends " + rate + " and receives as much meanwhile") +
+         "; so all_reduce could take " + fixed_point(row.limit_seconds * 1e6, 1) +
+         " us, and takes " + fixed_point(row.median_seconds * 1e6, 1) + "\n";
+}
+
+std::string json_line(const BenchRow& row, const Nodes& nodes) {
   return Json{{"bytes", row.size_bytes},
               {"min_us", row.min_seconds * 1e6},
               {"median_us", row.median_seconds * 1e6},
               {"algbw_GB_per_s", algorithm_bandwidth(row) / 1e9},
-              {"busbw_GB_per_s", bus_bandwidth(row, ranks) / 1e9},
+              {"busbw_GB_per_s", bus_bandwidth(row, nodes) / 1e9},
               {"limit_us", row.limit_seconds * 1e6},
+              {"limit_GB_per_s", limit_bandwidth(row, nodes) / 1e9},
               {"of_limit", row.limit_seconds / row.median_seconds}}
              .dump() +
          "\n";
 }
 
-std::string json_header(const Launch& launch, const Nodes& nodes, bool shared, int ranks) {
-  return Json{{"ranks", ranks},
+std::string json_header(const Launch& launch, const Nodes& nodes, bool shared) {
+  return Json{{"ranks", nodes.node_of.size()},
               {"nodes", nodes.count()},
               {"shared_memory", shared},
-              {"transport", launch.transport()}}
+              {"transport", launch.transport()},
+              {"bus_factor", bus_factor(nodes)}}
              .dump() +
          "\n";
+}
+
+// On stderr, before what may take long, so that nobody takes it for a hang. last: the row before;
+// null: there is none yet, and so no guess.
+void announce(std::uint64_t size_bytes, const BenchRow* last) {
+  constexpr std::uint64_t kLargeBytes = 1 << 20;
+  constexpr double kLongSeconds = 2;
+  std::string guess;
+  if (last != nullptr) {
+    const double scale = static_cast<double>(size_bytes) / static_cast<double>(last->size_bytes);
+    const double seconds =
+        (kWarmUps + kRepeats) * (last->median_seconds + last->limit_seconds) * scale;
+    if (seconds < kLongSeconds) return;
+    guess = ", which may take " + std::to_string(std::lround(seconds)) + " s";
+  } else if (size_bytes < kLargeBytes) {
+    return;
+  }
+  std::cerr << "trireme: measuring " + std::to_string(size_bytes) + " bytes" + guess + "\n"
+            << std::flush;
 }
 
 }  // namespace
@@ -136,8 +184,19 @@ double algorithm_bandwidth(const BenchRow& row) {
   return static_cast<double>(row.size_bytes) / row.median_seconds;
 }
 
-double bus_bandwidth(const BenchRow& row, int num_ranks) {
-  return algorithm_bandwidth(row) * 2 * (num_ranks - 1) / num_ranks;
+double bus_factor(const Nodes& nodes) {
+  const auto links = nodes.count() > 1 ? static_cast<double>(nodes.count())
+                                       : static_cast<double>(nodes.node_of.size());
+  return 2 * (links - 1) / links;
+}
+
+double bus_bandwidth(const BenchRow& row, const Nodes& nodes) {
+  return algorithm_bandwidth(row) * bus_factor(nodes);
+}
+
+double limit_bandwidth(const BenchRow& row, const Nodes& nodes) {
+  const double share = nodes.count() == 1 ? 1 : bus_factor(nodes);
+  return share * static_cast<double>(row.size_bytes) / row.limit_seconds;
 }
 
 BenchRow bench_all_reduce(Communicator& world, const Nodes& nodes, std::uint64_t size_bytes) {
@@ -164,20 +223,23 @@ int bench_comm(const CommandLine& line, const Registry& registry, Launch& launch
   Communicator& world = launch.world();
   if (!line.target.empty()) read_config(named_file(line, world), changes_of(line), registry, world);
   const Nodes nodes = find_nodes(world);
-  const int ranks = world.size();
-  const bool shared = ranks > 1 && launch.without_node_memory().empty();
+  const bool alone = world.size() == 1;
+  const bool shared = !alone && launch.without_node_memory().empty();
   if (line.json) {
-    say(launch, json_header(launch, nodes, shared, ranks));
+    say(launch, json_header(launch, nodes, shared));
   } else {
     say(launch, describe_network(launch.network(), launch.transport(), nodes.count()));
-    say(launch, ranks == 1 ? "one rank: there is nothing to measure; start it with mpirun -np 2\n"
-                           : header(launch, nodes, shared, ranks));
+    say(launch, alone ? "one rank: there is nothing to measure; start it with mpirun -np 2\n"
+                      : header(launch, nodes, shared));
   }
-  if (ranks == 1) return 0;
+  if (alone) return 0;
+  std::optional<BenchRow> row;
   for (const std::uint64_t size : line.sizes.empty() ? default_sizes() : line.sizes) {
-    const BenchRow row = bench_all_reduce(world, nodes, size);
-    say(launch, line.json ? json_line(row, ranks) : table_line(row, ranks));
+    if (world.rank() == 0) announce(size, row ? &*row : nullptr);
+    row = bench_all_reduce(world, nodes, size);
+    say(launch, line.json ? json_line(*row, nodes) : table_line(*row, nodes));
   }
+  if (!line.json && row) say(launch, footer(*row, nodes));
   return 0;
 }
 

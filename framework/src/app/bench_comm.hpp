@@ -27,8 +27,14 @@ struct BenchRow {
 
 // Bytes of the data a second.
 double algorithm_bandwidth(const BenchRow& row);
-// The same times 2 (p - 1) / p for p ranks, as nccl-tests has it: what each rank's link carries.
-double bus_bandwidth(const BenchRow& row, int num_ranks);
+// How much of the data each link carries, each way, in a sum: 2 (n - 1) / n, as nccl-tests has it
+// for n ranks with a link each. Here it is the nodes that have links, where there are several.
+double bus_factor(const Nodes& nodes);
+// Bytes a second that a link carries. On one node, where there is none, this is a name only.
+double bus_bandwidth(const BenchRow& row, const Nodes& nodes);
+// Bytes a second that were measured for the limit: what each rank copies, with all at it; over
+// several nodes what each node sends, and receives meanwhile.
+double limit_bandwidth(const BenchRow& row, const Nodes& nodes);
 
 // Collective, with at least two ranks. float32 sums, in place, in memory of Communicator::allocate.
 // CommError where a sum is wrong. size_bytes: rounded down to whole numbers of 4 bytes.

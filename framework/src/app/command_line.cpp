@@ -39,14 +39,25 @@ constexpr std::array<CommandSpec, 8> kCommands{{
     {Command::kValidate, "validate", "Check a configuration without training", "CONFIG",
      "configuration file (YAML)", "  trainer validate configs/cifar.yaml optimizer.lr=0.1\n"},
     {Command::kBenchComm, "bench comm", "Measure all-reduce between the ranks, by size", "[CONFIG]",
-     "configuration (YAML) whose network settings to use",
+     "configuration (YAML) whose network settings to use; without one Open MPI chooses",
      "  mpirun -np 2 trainer bench comm\n"
      "  mpirun -np 2 trainer bench comm --sizes 4KiB,1MiB --json\n"
-     "  mpirun -np 8 trainer bench comm --network configs/network/tcp.yaml\n"},
+     "  mpirun -np 8 trainer bench comm --network configs/network/tcp.yaml\n"
+     "\nPrints a line a size: the shortest and the median of 21 sums in microseconds, bytes a "
+     "second\n"
+     "(algbw), what each link carries of them (busbw), and the share of what a plain copy or "
+     "transfer\n"
+     "reaches. What takes long is announced on stderr. framework/docs/NETWORK.md explains each "
+     "column.\n"},
     {Command::kDoctor, "doctor", "Check what a training needs, with a hint for what is wrong",
-     "[CONFIG]", "configuration (YAML) to check for",
+     "[CONFIG]", "configuration (YAML) whose run directory and network settings to check",
      "  mpirun -np 2 trainer doctor\n"
-     "  mpirun -np 8 trainer doctor configs/cifar.yaml --json\n"},
+     "  mpirun -np 8 trainer doctor configs/cifar.yaml --json\n"
+     "\nPrints a line a check: its verdict (ok, warn, fail), what was found, on which ranks where "
+     "not on\n"
+     "all, and a hint. Exit code 6 where a check fails, else 0. framework/docs/NETWORK.md explains "
+     "each\n"
+     "line.\n"},
     {Command::kSchema, "schema", "Print the JSON Schema of configuration files", nullptr, nullptr,
      "  trainer schema > trireme.schema.json\n"},
     {Command::kReference, "reference", "Print the reference of all configuration keys (Markdown)",
@@ -91,7 +102,7 @@ void add_target(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
   if (*spec.target == '[') {
     // Without a configuration the first word is an override, too.
     sub.add_option_function<std::vector<std::string>>(
-           "CONFIG_KEY=VALUE",
+           "CONFIG|KEY=VALUE",
            [&line](std::vector<std::string> words) {
              if (words.front().find('=') == std::string::npos) {
                line.target = words.front();
@@ -118,10 +129,12 @@ void add_target(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
 }
 
 void add_measuring_options(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
-  sub.add_flag("--json", line.json, "one JSON object a line");
+  sub.add_flag("--json", line.json, "one JSON object a line, for scripts");
   if (spec.command != Command::kBenchComm) return;
-  sub.add_flag("--messages", line.messages, "without the memory that the ranks of a node share");
-  sub.add_option("--sizes", line.sizes, "bytes to sum, as in 4,1KiB,64MiB")
+  sub.add_flag("--messages", line.messages,
+               "each rank is a node of its own: all data travels as messages, as between hosts");
+  sub.add_option("--sizes", line.sizes,
+                 "bytes to sum, as in 4,1KiB,64MiB; by default the powers of 4 from 4 to 64MiB")
       ->type_name("SIZE,...")
       ->delimiter(',')
       ->allow_extra_args(false)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands.hpp"
 
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -14,11 +13,13 @@
 #include "app/doctor.hpp"
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
+#include "app/length_checks.hpp"
 #include "app/resume.hpp"
 #include "app/session.hpp"
 #include "app/sinks.hpp"
 #include "app/source.hpp"
 #include "base/stop.hpp"
+#include "base/text.hpp"
 #include "checkpoint/archive.hpp"
 #include "checkpoint/run_directory.hpp"
 #include "comm/agree.hpp"
@@ -30,10 +31,6 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string plural(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 // Where the GPUs' communication has failed nobody can go on; called on a thread of its own.
 void end_all(const std::string& reason, Launch& launch) {
@@ -61,9 +58,8 @@ Started start_up(Launch& launch, const Config& config, const std::string& wish) 
                           .thread_level = launch.thread_level(),
                           .network = launch.network().applied});
   });
-  say(launch, "trireme " + plural(environment.hosts.size(), "rank") + " on " +
-                  plural(static_cast<std::size_t>(environment.nodes), "node") + ", " +
-                  plural(static_cast<std::size_t>(threads), "thread") + " a rank" +
+  say(launch, "trireme " + plural(world.size(), "rank") + " on " +
+                  plural(environment.nodes, "node") + ", " + plural(threads, "thread") + " a rank" +
                   (device.device.is_cuda() ? ", " + device.name : "") + "; " + config.data.name +
                   " -> " + config.model.name + ", run directory " + config.run.dir + "\n");
   say(launch, describe_network(launch.network(), launch.transport(), environment.nodes));
@@ -101,11 +97,12 @@ struct TrainRequest {
 };
 
 // Rank 0's directory of the run, with room for a checkpoint. A new one holds its configuration.
-RunDirectory open_directory(TrainRequest& request, const Session& session, int world_size) {
+RunDirectory open_directory(TrainRequest& request, const Session& session,
+                            const RankCounts& ranks) {
   const bool fresh = !request.directory.has_value();
   RunDirectory directory =
       fresh ? RunDirectory::create(request.config.run.dir) : std::move(*request.directory);
-  directory.require_space(estimate(session, world_size).checkpoint_bytes);
+  directory.require_space(estimate(session, ranks).checkpoint_bytes);
   if (fresh) {
     directory.write("config.yaml", dump_config(session.config()));
     directory.write("config.orig.yaml", request.original_text);
@@ -118,8 +115,7 @@ void restore(Trainer& trainer, const Session& session, const std::string& checkp
   if (checkpoint.empty()) return;
   const StateDocument document = trainer.restore(checkpoint);
   say(launch, "resumed from " + checkpoint + " (step " + std::to_string(document.state.step) +
-                  ", made by " + plural(static_cast<std::size_t>(document.world_size), "rank") +
-                  ")\n");
+                  ", made by " + plural(document.world_size, "rank") + ")\n");
   const std::string warning =
       warning_of_nodes(document.num_nodes, session.num_nodes(), session.key_between_nodes());
   if (!warning.empty() && launch.world().rank() == 0) warn(warning);
@@ -134,13 +130,14 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   const Started started =
       start_up(launch, request.config, request.dry_run ? "cpu" : request.config.run.device);
   Session session(request.config, registry, world, warn, started.device);
+  check_length(session, world, request.dry_run || world.placement().num_nodes > 1);
   if (request.dry_run) {
-    say(launch, to_text(estimate(session, world.size()), session, world.size()));
+    say(launch, estimate_text(session, world));
     return 0;
   }
   std::optional<RunDirectory> directory;  // rank 0's
   collectively(world, [&] {
-    if (world.rank() == 0) directory = open_directory(request, session, world.size());
+    if (world.rank() == 0) directory = open_directory(request, session, counts_of(world));
   });
   const StopSignals signals;
   Sinks sinks(session.config(), directory ? &*directory : nullptr, request.checkpoint,
@@ -156,12 +153,8 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
          " is more than the " + std::to_string(samples) +
          " training samples: each step takes them all");
   }
-  if (const auto& link = session.link()) {
-    say(launch, "gradients travel in buckets of " +
-                    human_bytes(static_cast<std::int64_t>(
-                        std::lround(session.config().parallel.bucket_mb * 1e6))) +
-                    " (parallel.bucket_mb): a sum over all ranks takes " + to_text(*link) + "\n");
-  }
+  if (const auto& buckets = session.buckets(); buckets && !buckets->text.empty())
+    say(launch, buckets->text + "\n");
   const std::string idle = session.num_nodes() == 1 ? session.key_between_nodes() : std::string();
   if (!idle.empty() && world.rank() == 0)
     warn(idle + " acts between nodes, and there is one: no effect");
@@ -170,10 +163,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   collectively(world, [&] {
     if (world.rank() != 0) return;
     directory->write("config.yaml", dump_config(session.config()));
-    const auto& link = session.link();
-    directory->write(
-        "env.json",
-        (link ? with_link(started.environment.json, *link) : started.environment.json) + "\n");
+    directory->write("env.json", session.environment(started.environment.json) + "\n");
   });
   const int code = train_guarded(trainer, sinks, launch);
   const bool went_well =
@@ -349,8 +339,8 @@ int command_validate(const CommandLine& line, const Registry& registry, Launch& 
   if (line.print_config) say(launch, dump_config(read.config, &read.origin));
   Session session(read.config, registry, world, warn);
   session.require_fit();
-  say(launch,
-      line.target + ": valid\n" + to_text(estimate(session, world.size()), session, world.size()));
+  check_length(session, world, /*apart=*/true);
+  say(launch, line.target + ": valid\n" + estimate_text(session, world));
   return 0;
 }
 

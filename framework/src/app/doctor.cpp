@@ -18,7 +18,13 @@
 namespace trireme {
 namespace {
 
-std::vector<Finding> examine(Launch& launch, const std::string& run_dir) {
+// What of a configuration the checks depend on; without one these.
+struct Wishes {
+  std::string run_dir = "runs";
+  std::string device = "cpu";
+};
+
+std::vector<Finding> examine(Launch& launch, const Wishes& wishes) {
   Communicator& world = launch.world();
   const Nodes nodes = find_nodes(world);
   NetworkDevices devices;
@@ -31,14 +37,18 @@ std::vector<Finding> examine(Launch& launch, const std::string& run_dir) {
   const auto append = [&](const std::vector<Finding>& more) {
     std::ranges::copy(more, std::back_inserter(findings));
   };
+  append(check_gpus(survey_gpus(), {.cuda = cuda_version(),
+                                    .nccl = nccl_library(),
+                                    .nccl_of_torch = nccl_version_of_torch(),
+                                    .ranks = world.placement().local_size,
+                                    .wanted = wishes.device == "cuda"}));
   append(check_transport(launch, devices));
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) throw_errno("ask the limit of", "memlock", errno);
   append({check_memlock(limit.rlim_cur, !devices.rdma_ports.empty()),
           check_shared_memory_folder("/dev/shm"), check_cores(world, threads),
-          check_addresses(world, nodes, devices, launch.network().config.interfaces),
-          check_clocks(world)});
-  append(check_run_directory(world, run_dir));
+          check_addresses(world, nodes, devices, launch.network().config), check_clocks(world)});
+  append(check_run_directory(world, wishes.run_dir));
   append({check_all_reduce(world)});
   return findings;
 }
@@ -51,13 +61,14 @@ int count(const std::vector<Finding>& findings, Verdict verdict) {
 
 int doctor(const CommandLine& line, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
-  std::string run_dir = "runs";
+  Wishes wishes;
   if (!line.target.empty()) {
-    run_dir =
-        read_config(named_file(line, world), changes_of(line), registry, world).config.run.dir;
+    const Config config =
+        read_config(named_file(line, world), changes_of(line), registry, world).config;
+    wishes = {.run_dir = config.run.dir, .device = config.run.device};
   }
-  std::vector<Finding> findings = gather_findings(world, examine(launch, run_dir));
-  require_alike(findings, {"trireme", "libtorch", "instructions"});
+  std::vector<Finding> findings = gather_findings(world, examine(launch, wishes));
+  require_alike(findings, {"trireme", "libtorch", "instructions", "cuda", "nccl"});
   for (const Finding& finding : findings) {
     say(launch, line.json ? to_json(finding) : to_text(finding, world.size()));
   }

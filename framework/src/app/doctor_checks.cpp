@@ -17,6 +17,7 @@
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "checkpoint/hdf5_version.hpp"
 #include "comm/mpi.hpp"
@@ -31,15 +32,52 @@ std::string milliseconds_text(double seconds) {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 double wall_clock() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
+}
+
+Finding check_driver(const GpuSurvey& survey, const GpuNeeds& needs, Verdict missing) {
+  if (survey.driver.empty()) {
+    return {.check = "gpu driver",
+            .verdict = missing,
+            .text = "none is loaded",
+            .hint = "run.device: cuda needs NVIDIA's driver: look at `nvidia-smi`"};
+  }
+  const std::string text = "for CUDA up to " + survey.driver;
+  // Within a major version any driver does (CUDA's minor version compatibility).
+  if (std::stoi(survey.driver) >= std::stoi(needs.cuda))
+    return {.check = "gpu driver", .text = text};
+  return {.check = "gpu driver",
+          .verdict = missing,
+          .text = text + ", and this build is for " + needs.cuda,
+          .hint = "install a newer driver, or build with an older CUDA"};
+}
+
+Finding check_visible_gpus(const GpuSurvey& survey, const GpuNeeds& needs, Verdict missing) {
+  const auto visible = static_cast<int>(survey.names.size());
+  const std::string text = visible == 0 ? "none is visible" : joined(survey.names);
+  // A launcher may give each rank its own: then one is in sight.
+  if (visible == 1 || visible >= needs.ranks) return {.check = "gpu", .text = text};
+  return {.check = "gpu",
+          .verdict = missing,
+          .text = text + ", for " + plural(needs.ranks, "rank") + " on this node",
+          .hint =
+              "run.device: cuda needs one a rank: look at `nvidia-smi` and CUDA_VISIBLE_DEVICES, "
+              "or start fewer ranks a node"};
+}
+
+Finding check_nccl(const GpuNeeds& needs) {
+  Finding finding{.check = "nccl", .text = needs.nccl.running + " (" + needs.nccl.path + ")"};
+  try {
+    require_one_nccl(needs.nccl, needs.nccl_of_torch);
+  } catch (const EnvironmentError& error) {
+    finding = {.check = "nccl",
+               .verdict = Verdict::kFail,
+               .text = error.what(),
+               .hint = "a training on GPUs refuses that"};
+  }
+  return finding;
 }
 
 }  // namespace
@@ -51,13 +89,26 @@ std::vector<Finding> check_libraries(Launch& launch) {
       {.check = "instructions", .text = instruction_set()},
       {.check = "hdf5", .text = hdf5_version()},
   };
-  for (const char* part : {"gpu driver", "gpu", "cuda", "cudnn", "nccl"}) {
-    findings.push_back({.check = part, .text = "not in this build, which is for CPUs"});
-  }
   const std::string level = launch.under_launcher() ? launch.thread_level()
                                                     : std::string("not started: one rank by hand");
   findings.push_back({.check = "mpi", .text = MpiEnvironment::library_version() + ", " + level});
   return findings;
+}
+
+std::vector<Finding> check_gpus(const GpuSurvey& survey, const GpuNeeds& needs) {
+  if (needs.cuda.empty()) {
+    std::vector<Finding> findings;
+    for (const char* part : {"gpu driver", "gpu", "cuda", "cudnn", "nccl"}) {
+      findings.push_back({.check = part, .text = "not in this build, which is for CPUs"});
+    }
+    return findings;
+  }
+  const Verdict missing = needs.wanted ? Verdict::kFail : Verdict::kWarn;
+  return {check_driver(survey, needs, missing),
+          check_visible_gpus(survey, needs, missing),
+          {.check = "cuda", .text = needs.cuda},
+          {.check = "cudnn", .text = survey.cudnn.empty() ? "not in this LibTorch" : survey.cudnn},
+          check_nccl(needs)};
 }
 
 std::vector<Finding> check_transport(Launch& launch, const NetworkDevices& devices) {
@@ -84,9 +135,10 @@ std::vector<Finding> check_transport(Launch& launch, const NetworkDevices& devic
                         .text = "ranks of a node do not share memory: " + why,
                         .hint = "sums travel as messages, which is slower"});
   } else {
-    const bool shared = launch.world().size() > 1;
-    findings.push_back(
-        {.check = "node memory", .text = shared ? "ranks of a node share memory" : "one rank"});
+    const int ranks = launch.world().placement().local_size;
+    findings.push_back({.check = "node memory",
+                        .text = ranks > 1 ? plural(ranks, "rank") + " of this node share memory"
+                                          : "one rank on this node"});
   }
   return findings;
 }
@@ -118,12 +170,9 @@ Finding check_cores(Communicator& world, int threads) {
   const std::unique_ptr<Communicator> node = world.split_by_node();
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   const int cores = available_cores();
-  const auto counted = [](long count, const std::string& noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-  };
-  const std::string text = counted(cores, "core") + " and " + counted(threads, "thread") +
-                           " a rank, " + counted(node->size(), "rank") + " on a host of " +
-                           counted(online, "core");
+  const std::string text = plural(cores, "core") + " and " + plural(threads, "thread") +
+                           " a rank, " + plural(node->size(), "rank") + " on a host of " +
+                           plural(online, "core");
   if (!crowded.empty()) {
     return {.check = "cores", .verdict = Verdict::kWarn, .text = text, .hint = crowded};
   }
@@ -138,8 +187,18 @@ Finding check_cores(Communicator& world, int threads) {
 }
 
 Finding check_addresses(const std::vector<std::vector<NetworkInterface>>& all, const Nodes& nodes,
-                        int rank, const std::vector<std::string>& chosen) {
+                        int rank, const NetworkConfig& network) {
   const auto& mine = all[static_cast<std::size_t>(rank)];
+  // Over several hosts that is an error before MPI starts.
+  if (is_loopback_alone(network, {.interfaces = mine, .rdma_ports = {}})) {
+    return {.check = "addresses",
+            .verdict = Verdict::kWarn,
+            .text = describe(mine) + "; the settings leave loopback alone",
+            .hint =
+                "that serves one host: before ranks are on several, name the interface that joins "
+                "them in network.interfaces"};
+  }
+  const std::vector<std::string>& chosen = network.interfaces;
   const auto is_used = [&](const NetworkInterface& interface) {
     const NetworkDevices alone{.interfaces = {interface}, .rdma_ports = {}};
     return chosen.empty() || std::ranges::any_of(chosen, [&](const std::string& word) {
@@ -170,7 +229,7 @@ Finding check_addresses(const std::vector<std::vector<NetworkInterface>>& all, c
 }
 
 Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDevices& devices,
-                        const std::vector<std::string>& chosen) {
+                        const NetworkConfig& network) {
   nlohmann::json mine = nlohmann::json::array();
   for (const NetworkInterface& interface : devices.interfaces) {
     mine.push_back({interface.name, interface.addresses, interface.loopback, interface.bridge});
@@ -183,7 +242,7 @@ Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDe
           {.name = item[0], .addresses = item[1], .loopback = item[2], .bridge = item[3]});
     }
   }
-  return check_addresses(all, nodes, world.rank(), chosen);
+  return check_addresses(all, nodes, world.rank(), network);
 }
 
 // In true time every rank leaves after each other one has entered. With d = other - reference:
@@ -254,9 +313,9 @@ Finding check_all_reduce(Communicator& world) {
             .text = std::to_string(wrong) + " of " + std::to_string(kCount) + " sums are wrong",
             .hint = "memory or network corrupts data: do not train on these hosts"};
   }
-  return {.check = "all_reduce",
-          .text = std::to_string(kCount) + " sums over " + std::to_string(world.size()) +
-                  (world.size() == 1 ? " rank" : " ranks") + " are right"};
+  return {
+      .check = "all_reduce",
+      .text = std::to_string(kCount) + " sums over " + plural(world.size(), "rank") + " are right"};
 }
 
 }  // namespace trireme

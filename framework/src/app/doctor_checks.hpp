@@ -12,11 +12,24 @@
 #include "app/launch.hpp"
 #include "app/nodes.hpp"
 #include "comm/devices.hpp"
+#include "comm/nccl.hpp"
+#include "device/gpu.hpp"
 
 namespace trireme {
 
-// Trireme, LibTorch and its instruction set, HDF5, MPI, and what this build has of GPUs.
+// Trireme, LibTorch and its instruction set, HDF5, MPI.
 std::vector<Finding> check_libraries(Launch& launch);
+
+// What a build with CUDA needs to train on GPUs, and what it was built with.
+struct GpuNeeds {
+  std::string cuda;           // as cuda_version(); empty: this build is for CPUs
+  NcclLibrary nccl;           // of this process
+  std::string nccl_of_torch;  // as nccl_version_of_torch()
+  int ranks = 1;              // of this node: a GPU each
+  bool wanted = false;        // run.device is cuda: what is missing fails, else it is a warning
+};
+// GPU driver, GPUs, CUDA, cuDNN and NCCL.
+std::vector<Finding> check_gpus(const GpuSurvey& survey, const GpuNeeds& needs);
 
 // What carries messages, and whether the ranks of a node share memory.
 std::vector<Finding> check_transport(Launch& launch, const NetworkDevices& devices);
@@ -26,11 +39,12 @@ Finding check_memlock(std::uint64_t limit_bytes, bool has_rdma);
 Finding check_shared_memory_folder(const std::filesystem::path& folder);
 Finding check_cores(Communicator& world, int threads);
 
-// all: [rank] -> the interfaces of its host. chosen: network.interfaces; empty: all are used.
+// Whether other hosts have the same addresses, among those that the settings use, or the settings
+// use loopback alone. all: [rank] -> the interfaces of its host.
 Finding check_addresses(const std::vector<std::vector<NetworkInterface>>& all, const Nodes& nodes,
-                        int rank, const std::vector<std::string>& chosen);
+                        int rank, const NetworkConfig& network);
 Finding check_addresses(Communicator& world, const Nodes& nodes, const NetworkDevices& devices,
-                        const std::vector<std::string>& chosen);
+                        const NetworkConfig& network);
 
 // When each event was, by the clock of its rank, in seconds: a barrier was entered and left.
 struct BarrierTimes {

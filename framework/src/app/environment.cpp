@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cores.hpp"
+#include "base/text.hpp"
 #include "base/version.hpp"
 #include "checkpoint/hdf5_version.hpp"
 #include "comm/agree.hpp"
@@ -81,15 +82,14 @@ std::string with_link(const std::string& json, const Link& link) {
 
 std::string oversubscription(Communicator& world, int threads) {
   const std::unique_ptr<Communicator> node = world.split_by_node();
-  const auto cores = static_cast<std::size_t>(count_cores(node->exchange(core_list())));
+  const int cores = count_cores(node->exchange(core_list()));
   const int wanted = node->size() * threads;
-  if (static_cast<std::size_t>(wanted) <= cores) return {};
-  const std::size_t fitting = cores / static_cast<std::size_t>(node->size());
-  return std::to_string(node->size()) + " ranks of " + std::to_string(threads) +
-         (threads == 1 ? " thread" : " threads") + " share " + std::to_string(cores) +
-         (cores == 1 ? " core" : " cores") + " on this node, which is slower than " +
-         (fitting > 0 ? "OMP_NUM_THREADS=" + std::to_string(fitting)
-                      : std::to_string(cores) + " ranks");
+  if (wanted <= cores) return {};
+  const int fitting = cores / node->size();
+  return plural(node->size(), "rank") + " of " + plural(threads, "thread") +
+         (node->size() == 1 ? " has " : " share ") + plural(cores, "core") +
+         " on this node, which is slower than " +
+         (fitting > 0 ? "OMP_NUM_THREADS=" + std::to_string(fitting) : plural(cores, "rank"));
 }
 
 }  // namespace trireme

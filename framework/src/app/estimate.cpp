@@ -4,9 +4,25 @@
 #include <cstdio>
 #include <sstream>
 
+#include "base/text.hpp"
+
 namespace trireme {
 
-Estimate estimate(const Session& session, int world_size) {
+namespace {
+
+// Whether a rank keeps, as float32, what compression has taken off its part of the gradients.
+bool keeps_residuals(const ParallelConfig& parallel) {
+  return parallel.error_feedback || parallel.compression == "powersgd";
+}
+
+}  // namespace
+
+RankCounts counts_of(const Communicator& world) {
+  const Placement placement = world.placement();
+  return {.world = world.size(), .node = placement.local_size, .num_nodes = placement.num_nodes};
+}
+
+Estimate estimate(const Session& session, const RankCounts& ranks) {
   const Replica& replica = session.replica();
   Estimate result{.length = run_length(session.config(), session.data().train->size())};
   std::int64_t trained = 0, fixed = 0, state = 0;  // bytes
@@ -21,24 +37,37 @@ Estimate estimate(const Session& session, int world_size) {
   }
   for (const NamedTensor& t : replica.frozen) result.frozen_parameters += t.tensor.numel();
   result.trained_parameters = replica.num_trained();
-  result.memory_bytes = 2 * trained + fixed + state / world_size;
-  result.checkpoint_bytes = trained + fixed + state;
+  const ParallelConfig& parallel = session.config().parallel;
+  const std::int64_t owed = keeps_residuals(parallel) ? trained : 0;  // by a node
+  result.residual_bytes = owed / ranks.node;
+  result.memory_bytes = 2 * trained + fixed + result.residual_bytes +
+                        state / (parallel.shard_over == "world" ? ranks.world : ranks.node);
+  result.checkpoint_bytes = trained + fixed + state + owed * ranks.num_nodes;
   return result;
 }
 
-std::string to_text(const Estimate& estimate, const Session& session, int world_size) {
+std::string to_text(const Estimate& estimate, const Session& session, const RankCounts& ranks) {
   std::ostringstream text;
   text << "parameters        " << estimate.trained_parameters << " trained, "
        << estimate.frozen_parameters << " frozen\n"
        << "memory a rank     " << human_bytes(estimate.memory_bytes)
-       << " for parameters, gradients and its shard of the optimizer, plus activations and input\n"
+       << " for parameters, gradients and its shard of the optimizer"
+       << (estimate.residual_bytes > 0
+               ? ", of it " + human_bytes(estimate.residual_bytes) + " that compression owes"
+               : "")
+       << ", plus activations and input\n"
        << "training samples  " << session.data().train->size() << "\n"
        << "steps             " << estimate.length.total_steps << " ("
        << estimate.length.steps_per_epoch << " an epoch), global batch "
-       << session.config().train.global_batch << " on " << world_size << " ranks\n"
+       << session.config().train.global_batch << " on " << plural(ranks.world, "rank") << "\n"
        << "checkpoint        " << human_bytes(estimate.checkpoint_bytes) << " each, up to "
        << session.config().checkpoint.keep + 1 << " kept in " << session.config().run.dir << "\n";
   return text.str();
+}
+
+std::string estimate_text(const Session& session, const Communicator& world) {
+  const RankCounts ranks = counts_of(world);
+  return to_text(estimate(session, ranks), session, ranks);
 }
 
 std::string human_bytes(std::int64_t bytes) {

@@ -65,7 +65,9 @@ int launcher_local_rank() {
 }
 
 bool launched_on_several_hosts() {
-  return first_number({"OMPI_COMM_WORLD_SIZE"}) > first_number({"OMPI_COMM_WORLD_LOCAL_SIZE"});
+  const int by_mpirun = first_number({"OMPI_COMM_WORLD_SIZE"});
+  return by_mpirun > 0 ? by_mpirun > first_number({"OMPI_COMM_WORLD_LOCAL_SIZE"})
+                       : first_number({"SLURM_STEP_NUM_NODES"}) > 1;
 }
 
 }  // namespace trireme

@@ -47,7 +47,7 @@ void say(Launch& launch, const std::string& text);
 int launcher_rank();
 // The same among the ranks of this host.
 int launcher_local_rank();
-// Whether mpirun started ranks on other hosts, too.
+// Whether mpirun or srun started ranks on other hosts, too.
 bool launched_on_several_hosts();
 
 }  // namespace trireme

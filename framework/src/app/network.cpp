@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/network.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
+#include "app/launch.hpp"
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "comm/agree.hpp"
 #include "comm/mpi.hpp"
 #include "comm/shared_error.hpp"
@@ -36,7 +39,7 @@ NetworkConfig read_network(const CommandLine& line) {
   ConfigSource source{
       .file = configuration_file(line), .network_file = line.network, .overrides = line.overrides};
   if (!source.file.empty()) source.text = read_config_text(source.file);
-  if (!source.network_file.empty()) source.network_text = read_config_text(source.network_file);
+  if (!source.network_file.empty()) source.network_text = read_network_text(source.network_file);
   return parse_network(source);
 }
 
@@ -65,17 +68,32 @@ void require_library(const NetworkConfig& network) {
 }
 
 void require_devices(const NetworkConfig& network, const NetworkDevices& devices) {
-  std::string text;
-  for (const std::string& problem : network_problems(network, devices, host_name())) {
-    text += (text.empty() ? "" : "\n") + problem;
-  }
-  if (!text.empty()) throw ConfigError(text);
+  const std::vector<std::string> problems = network_problems(
+      network, devices, {.name = host_name(), .alone = !launched_on_several_hosts()});
+  if (!problems.empty()) throw ConfigError(joined(problems, "\n"));
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-  return text;
+// Where the command is about a run, and what is wrong with its settings stands in its own
+// configuration: how to go on here all the same; else "".
+std::string hint_of_run(const CommandLine& line, const NetworkConfig& network,
+                        const std::string& error) {
+  if (line.command != Command::kResume && line.command != Command::kEval) return {};
+  const std::string file = configuration_file(line);
+  if (file.empty()) return {};
+  Config now, of_run;
+  now.network = network;
+  of_run.network = parse_network({.file = file, .text = read_config_text(file)});
+  std::string hint;
+  for (const ConfigDifference& stored : compare_configs(Config{}, of_run)) {
+    const bool overridden = std::ranges::any_of(
+        compare_configs(of_run, now),
+        [&](const ConfigDifference& difference) { return difference.key == stored.key; });
+    if (overridden || error.find(stored.key + ":") == std::string::npos) continue;
+    hint += "\n" + stored.key + ": " + stored.after + " is the run's (" + file +
+            "), and may change: give what fits here on the command line, or " + stored.key + "=" +
+            stored.before + " for the default";
+  }
+  return hint;
 }
 
 }  // namespace
@@ -90,9 +108,13 @@ NetworkSetup prepare_network(const CommandLine& line) {
     return setup;
   }
   if (set_keys(setup.config).empty()) return setup;
-  require_library(setup.config);
   const NetworkDevices devices = find_network_devices();
-  require_devices(setup.config, devices);
+  try {
+    require_library(setup.config);
+    require_devices(setup.config, devices);
+  } catch (const ConfigError& error) {
+    throw ConfigError(error.what() + hint_of_run(line, setup.config, error.what()));
+  }
   setup.applied = apply_network(network_variables(setup.config, devices));
   return setup;
 }
@@ -141,7 +163,7 @@ std::string describe_network(const NetworkSetup& setup, const std::string& trans
     text +=
         "network: mpirun chooses interfaces for its own connections by itself; for the same: "
         "mpirun --mca oob_tcp_if_include " +
-        joined(setup.config.interfaces) + "\n";
+        joined(setup.config.interfaces, ",") + "\n";
   }
   return text;
 }

@@ -5,14 +5,10 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace trireme {
 namespace {
-
-std::string joined(const std::vector<std::string>& words, const char* separator = ",") {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
-}
 
 // By name: UCX knows no networks, and Open MPI wants their length to be exactly the interface's.
 std::vector<std::string> interface_names(const NetworkConfig& network,
@@ -28,6 +24,14 @@ std::vector<std::string> interface_names(const NetworkConfig& network,
 
 std::string number(std::int64_t value, std::int64_t unset) {
   return value == unset ? "" : std::to_string(value);
+}
+
+// What to write in network.interfaces. Loopback reaches nobody, and is not offered.
+std::string expected(const NetworkDevices& devices) {
+  std::vector<NetworkInterface> others = devices.interfaces;
+  std::erase_if(others, [](const NetworkInterface& interface) { return interface.loopback; });
+  if (others.empty()) return "it has none that leads to other hosts";
+  return "expected one of " + describe(others) + ", or a network that each host has an address in";
 }
 
 // Transports of UCX that need an InfiniBand or RoCE port.
@@ -56,10 +60,10 @@ std::vector<NetworkVariable> network_variables(const NetworkConfig& network,
   add(ucx, "transport", "OMPI_MCA_pml_ucx_devices", "any");
   add(tcp, "transport", "OMPI_MCA_pml", "ob1");
   add(tcp, "transport", "OMPI_MCA_btl", "tcp,vader,self");  // vader: shared memory within a node
-  add(!ucx, "interfaces", "OMPI_MCA_btl_tcp_if_include", joined(interfaces));
+  add(!ucx, "interfaces", "OMPI_MCA_btl_tcp_if_include", joined(interfaces, ","));
   add(ucx, network.ucx_devices.empty() ? "interfaces" : "ucx_devices", "UCX_NET_DEVICES",
-      joined(ucx_devices));
-  add(ucx, "ucx_tls", "UCX_TLS", joined(network.ucx_tls));
+      joined(ucx_devices, ","));
+  add(ucx, "ucx_tls", "UCX_TLS", joined(network.ucx_tls, ","));
   const std::string rendezvous = number(network.rendezvous_bytes, 0);
   add(tcp, "rendezvous_bytes", "OMPI_MCA_btl_tcp_eager_limit", rendezvous);
   add(ucx, "rendezvous_bytes", "UCX_RNDV_THRESH", rendezvous);
@@ -75,22 +79,33 @@ std::vector<NetworkVariable> network_variables(const NetworkConfig& network,
   return variables;
 }
 
+bool is_loopback_alone(const NetworkConfig& network, const NetworkDevices& devices) {
+  const std::vector<std::string> names = interface_names(network, devices);
+  if (names.empty() || (network.transport == "ucx" && !network.ucx_devices.empty())) return false;
+  return std::ranges::none_of(devices.interfaces, [&](const NetworkInterface& interface) {
+    return !interface.loopback && std::ranges::find(names, interface.name) != names.end();
+  });
+}
+
 std::vector<std::string> network_problems(const NetworkConfig& network,
-                                          const NetworkDevices& devices, const std::string& host) {
+                                          const NetworkDevices& devices, const NetworkHost& host) {
   std::vector<std::string> problems;
   const auto add = [&](const char* key, const std::string& text) {
-    problems.push_back(std::string("network.") + key + ": host " + host + " " + text);
+    problems.push_back(std::string("network.") + key + ": host " + host.name + " " + text);
   };
   for (const std::string& word : network.interfaces) {
     if (!interfaces_of(devices, word).empty()) continue;
-    add("interfaces", "has no interface '" + word + "' with an IPv4 address; expected one of " +
-                          describe(devices.interfaces) +
-                          ", or a network that each host has an address in");
+    add("interfaces", "has no interface '" + word + "' with an IPv4 address; " + expected(devices));
+  }
+  if (!host.alone && is_loopback_alone(network, devices)) {
+    add("interfaces", "is left with its loopback interface, [" + joined(network.interfaces) +
+                          "], and this job has ranks on other hosts, which that does not reach; " +
+                          expected(devices));
   }
   const std::string ports =
       devices.rdma_ports.empty()
           ? std::string("it has no InfiniBand or RoCE device (/sys/class/infiniband)")
-          : "expected one of " + joined(devices.rdma_ports, ", ");
+          : "expected one of " + joined(devices.rdma_ports);
   for (const std::string& port : network.ucx_devices) {
     if (std::ranges::find(devices.rdma_ports, port) != devices.rdma_ports.end()) continue;
     add("ucx_devices", "has no port '" + port + "'; " + ports);

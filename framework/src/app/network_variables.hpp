@@ -23,10 +23,19 @@ struct NetworkVariable {
 std::vector<NetworkVariable> network_variables(const NetworkConfig& network,
                                                const NetworkDevices& devices);
 
-// What the settings name and the host does not have: "network.interfaces: host a has no ...;
-// expected ...". host: its name, for the texts.
+// Where the settings have to work.
+struct NetworkHost {
+  std::string name;   // for the texts
+  bool alone = true;  // no rank of the job is on another host
+};
+
+// What the host cannot follow: it has not what the settings name, or they leave only its loopback
+// interface where others have to be reached. "network.interfaces: host a has no ...; expected ...".
 std::vector<std::string> network_problems(const NetworkConfig& network,
-                                          const NetworkDevices& devices, const std::string& host);
+                                          const NetworkDevices& devices, const NetworkHost& host);
+
+// Whether the settings leave nothing but the host's loopback interface to reach others by.
+bool is_loopback_alone(const NetworkConfig& network, const NetworkDevices& devices);
 
 // What apply_network did.
 struct AppliedNetwork {

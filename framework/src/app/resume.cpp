@@ -49,11 +49,8 @@ bool stretches_schedule(const Config& before, const Config& after) {
 
 std::string warning_of_nodes(int before, int now, const std::string& key) {
   if (before == 0 || before == now || key.empty()) return {};
-  const auto nodes = [](int count) {
-    return std::to_string(count) + (count == 1 ? " node" : " nodes");
-  };
-  return "the checkpoint was made on " + nodes(before) + ", and this run is on " + nodes(now) +
-         ": " + key +
+  return "the checkpoint was made on " + plural(before, "node") + ", and this run is on " +
+         plural(now, "node") + ": " + key +
          " acts between nodes, so that the run goes on otherwise than it would have there";
 }
 

@@ -127,16 +127,12 @@ std::string Session::key_between_nodes() const {
   return config_.parallel.sync_every > 1 ? "parallel.sync_every" : "";
 }
 
-// Rounded to 10 kB: a number that can be read and written.
-void Session::choose_bucket_size() {
+void Session::choose_buckets() {
   if (config_.parallel.bucket_mb > 0) return;
   std::size_t total = 0;
   for (const NamedTensor& parameter : replica_.trained) total += parameter.tensor.nbytes();
-  Link link;  // of one rank: as good as any
-  if (world_.size() > 1) link_ = link = measure_link(gradients());
-  const double bytes =
-      world_.size() > 1 ? static_cast<double>(best_bucket_bytes(link, total)) : 25e6;
-  config_.parallel.bucket_mb = std::max(1.0, std::round(bytes / 1e4)) / 100;
+  buckets_ = choose_bucket_size(config_.parallel, gradients(), *control_, total);
+  config_.parallel.bucket_mb = buckets_->megabytes;
 }
 
 Trainer& Session::make_trainer(const TrainingOptions& options) {
@@ -144,23 +140,27 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
   require_fit();
   collectively(*control_, [&] { start_equal(replica_, *data_.train, format_, *control_); });
   if (device_.device.is_cuda()) gpus_ = group_on_device();
-  choose_bucket_size();
+  choose_buckets();
   if (statistics_ != nullptr) bind_batch_norm(*replica_.model, *statistics_);
   collectively(*control_, [&] {
-    trainer_ = std::make_unique<Trainer>(TrainerParts{
-        .config = config_,
-        .gradients = gradients(),
-        .control = *control_,
-        .replica = replica_,
-        .task = task_,
-        .format = format_,
-        .data = data_,
-        .observer = options.observer != nullptr ? *options.observer : nobody_,
-        .checkpoints = options.checkpoints,
-        .environment = link_ ? with_link(options.environment, *link_) : options.environment,
-        .stop_requested = options.stop_requested});
+    trainer_ = std::make_unique<Trainer>(
+        TrainerParts{.config = config_,
+                     .gradients = gradients(),
+                     .control = *control_,
+                     .replica = replica_,
+                     .task = task_,
+                     .format = format_,
+                     .data = data_,
+                     .observer = options.observer != nullptr ? *options.observer : nobody_,
+                     .checkpoints = options.checkpoints,
+                     .environment = environment(options.environment),
+                     .stop_requested = options.stop_requested});
   });
   return *trainer_;
+}
+
+std::string Session::environment(const std::string& json) const {
+  return buckets_ && buckets_->link ? with_link(json, *buckets_->link) : json;
 }
 
 EvalEvent Session::evaluate_checkpoint(const std::filesystem::path& checkpoint,

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
+#include "app/bucket_size.hpp"
 #include "app/rank_device.hpp"
 #include "config/config.hpp"
-#include "parallel/link.hpp"
 #include "train/trainer.hpp"
 #include "trireme/registry.hpp"
 
@@ -46,8 +46,10 @@ class Session {
   EvalEvent evaluate_checkpoint(const std::filesystem::path& checkpoint, const std::string& split);
 
   const Config& config() const { return config_; }
-  // What make_trainer() measured; nothing where it did not.
-  const std::optional<Link>& link() const { return link_; }
+  // How make_trainer() chose the size of buckets; nothing where the configuration did.
+  const std::optional<BucketSize>& buckets() const { return buckets_; }
+  // An object of survey(), with the link that make_trainer() measured.
+  std::string environment(const std::string& json) const;
   // The nodes that gradients know of; after make_trainer().
   int num_nodes() const { return gradients().placement().num_nodes; }
   // A key that is set and acts between nodes only; empty: none.
@@ -59,7 +61,7 @@ class Session {
   // A group of all ranks whose data lies where this session computes.
   std::unique_ptr<Communicator> group_on_device() const;
   Communicator& gradients() const { return gpus_ != nullptr ? *gpus_ : world_; }
-  void choose_bucket_size();
+  void choose_buckets();
   void open_data(const Registry& registry, const std::function<void(const std::string&)>& warn);
 
   Config config_;
@@ -72,7 +74,7 @@ class Session {
   InputFormat format_;
   TrainerData data_;
   Replica replica_;
-  std::optional<Link> link_;
+  std::optional<BucketSize> buckets_;
   Observer nobody_;
   std::unique_ptr<Trainer> trainer_;
 };

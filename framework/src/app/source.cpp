@@ -46,7 +46,7 @@ ReadConfig read_config(const Source& source, const Changes& changes, const Regis
   if (!changes.network_file.empty()) {
     network_text = from_rank_0(world, [&]() -> Source {
                      return {.file = changes.network_file,
-                             .text = read_config_text(changes.network_file),
+                             .text = read_network_text(changes.network_file),
                              .checkpoint = {}};
                    }).text;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,12 @@ bool glob_match(std::string_view pattern, std::string_view text);
 // neighbours counts one).
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates,
                                  std::size_t most = 3);
+
+// "a, b, c"
+std::string joined(const std::vector<std::string>& words, std::string_view separator = ", ");
+
+// "1 rank", "2 ranks"
+std::string plural(std::int64_t count, std::string_view noun);
 
 // "did you mean 'a' or 'b'?", or "" where nothing is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);

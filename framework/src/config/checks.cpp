@@ -4,17 +4,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/text.hpp"
 #include "config/fields.hpp"
 #include "config/values.hpp"
 
 namespace trireme {
 namespace {
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string list;
-  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
-  return list;
-}
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();

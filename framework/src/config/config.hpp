@@ -112,7 +112,8 @@ struct TrainConfig {
 };
 
 struct ParallelConfig {
-  // Size limit of a gradient bucket, 10^6 bytes; 0: from the measured link, and then set
+  // Size limit of a gradient bucket, 10^6 bytes; 0: from the measured link (powersgd: 25), and then
+  // set
   double bucket_mb = 0;
   double edge_bucket_mb = 0;  // of the first and the last one to be reduced; 0: bucket_mb / 4
   // node | world: the ranks that share out the optimizer's state and work

@@ -299,8 +299,7 @@ Section parallel_section() {
       .fields = {
           field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
                 "Size limit of a gradient bucket, in 10^6 bytes; 0: chosen at the start of a run "
-                "from "
-                "the measured latency and bandwidth, and kept with the run.",
+                "from the measured latency and bandwidth, and kept with the run; with powersgd 25.",
                 {.min = 0, .max = 1e5, .synonyms = {"bucket_cap_mb"}}),
           field(
               "edge_bucket_mb", parallel, &ParallelConfig::edge_bucket_mb,
@@ -326,13 +325,17 @@ Section parallel_section() {
                 "powersgd: as products of thin matrices; a hundredth of the bytes, but "
                 "approximate: for links of 1 Gbit/s and less.",
                 {.choices = {"none", "fp16", "bf16", "powersgd"}}),
-          field("error_feedback", parallel, &ParallelConfig::error_feedback,
-                "With fp16 and bf16: what rounding takes off is added to the next gradient. "
-                "powersgd always does so."),
+          field(
+              "error_feedback", parallel, &ParallelConfig::error_feedback,
+              "With fp16 and bf16: what rounding takes off is added to the next gradient; one more "
+              "float32 for each element of a rank's part of the gradients, on every node, in "
+              "memory and in checkpoints. powersgd always does so."),
           field("powersgd_rank", parallel, &ParallelConfig::powersgd_rank,
                 "With powersgd: columns of the thin matrices.", {.min = 1, .max = 128}),
           field("powersgd_start", parallel, &ParallelConfig::powersgd_start,
-                "With powersgd: the first step, counted from 0, that is compressed.", {.min = 0}),
+                "With powersgd: the first step, counted from 0, that is compressed; less than the "
+                "run's steps.",
+                {.min = 0}),
           field("sync_batch_norm", parallel, &ParallelConfig::sync_batch_norm,
                 "BatchNorm normalises by the statistics of all ranks' samples, as if one "
                 "rank had a train.micro_batch as large as those of all ranks together; else "

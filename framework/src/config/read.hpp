@@ -40,6 +40,9 @@ struct ReadConfig {
 // readable, over 1 MB. Throws ConfigError.
 std::string read_config_text(const std::string& path);
 
+// The same for a file of network settings.
+std::string read_network_text(const std::string& path);
+
 // Takes at most about 2 s and some 100 MB for any text. Throws ConfigError. An option that has the
 // name of one of the section's own keys is an InternalError.
 ReadConfig parse_config(const ConfigSource& source, const DeclaredOptions& declared);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -25,7 +26,10 @@ std::string suggestion(const std::filesystem::path& path) {
        entry.increment(error)) {
     names.push_back(entry->path().filename().string());
   }
-  const std::string text = did_you_mean(path.filename().string(), names);
+  const std::string with_ending = path.filename().string() + ".yaml";
+  const std::string text = std::ranges::find(names, with_ending) != names.end()
+                               ? "did you mean '" + with_ending + "'?"
+                               : did_you_mean(path.filename().string(), names);
   return text.empty() ? "; give the path of a YAML file" : "; " + text;
 }
 
@@ -60,6 +64,16 @@ std::string read_config_text(const std::string& path) {
                      " bytes; expected a configuration; is this the right file?");
   }
   return text;
+}
+
+std::string read_network_text(const std::string& path) {
+  if (std::filesystem::path(path).has_extension() || std::filesystem::exists(path))
+    return read_config_text(path);
+  // "tcp" is a value of network.transport, or was meant for the preset of that name.
+  refuse(path,
+         "is no file of network settings; expected the path of one, as in --network "
+         "configs/network/tcp.yaml; single keys are set without --network, as in "
+         "network.transport=tcp");
 }
 
 }  // namespace trireme

@@ -11,10 +11,8 @@
 namespace trireme {
 namespace {
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string list;
-  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
-  return list.empty() ? "nothing" : list;
+std::string listed(const std::vector<std::string>& words) {
+  return words.empty() ? "nothing" : joined(words);
 }
 
 // The keys that a word may stand for: each by its own name and by its synonyms.
@@ -83,7 +81,7 @@ std::string owners(const Registered& registered, const std::string& key,
     const auto found = std::ranges::find(*options, key, &OptionSpec::name);
     if (found != options->end()) names.push_back(name);
   }
-  return names.empty() ? "" : "it is an option of " + registered.part + " " + joined(names);
+  return names.empty() ? "" : "it is an option of " + registered.part + " " + listed(names);
 }
 
 }  // namespace
@@ -104,13 +102,13 @@ std::string unknown_key(const Section& section, const std::string& key,
   }
   const std::string elsewhere = in_other_section(key);
   return candidates.explain(
-      key, elsewhere.empty() ? "expected one of " + joined(candidates.keys()) : elsewhere);
+      key, elsewhere.empty() ? "expected one of " + listed(candidates.keys()) : elsewhere);
 }
 
 std::string unknown_group_key(const std::string& key) {
   Candidates candidates;
   for (const Field<GroupConfig>& field : group_fields()) candidates.add(field);
-  return candidates.explain(key, "expected one of " + joined(candidates.keys()));
+  return candidates.explain(key, "expected one of " + listed(candidates.keys()));
 }
 
 std::string unknown_section(const std::string& name) {
@@ -118,7 +116,7 @@ std::string unknown_section(const std::string& name) {
   for (const Section& section : config_sections()) sections.push_back(section.name);
   std::string hint = did_you_mean(name, sections);
   if (hint.empty()) hint = in_other_section(name);
-  if (hint.empty()) hint = "expected one of " + joined(sections);
+  if (hint.empty()) hint = "expected one of " + listed(sections);
   return "unknown section; " + hint;
 }
 
@@ -127,7 +125,7 @@ std::string unknown_part(const Registered& registered, const DeclaredOptions& de
   const std::vector<std::string> names = registered.names(declared);
   const std::string hint = did_you_mean(name, names);
   return "no " + registered.part + " is called " + quoted(name) + "; expected one of " +
-         joined(names) + (hint.empty() ? "" : "; " + hint);
+         listed(names) + (hint.empty() ? "" : "; " + hint);
 }
 
 }  // namespace trireme

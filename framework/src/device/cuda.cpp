@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <torch/csrc/cuda/nccl.h>
 
 #include "device/gpu.hpp"
@@ -32,6 +33,11 @@ std::string text_of(const cudaUUID_t& uuid) {
   return text;
 }
 
+// "13.0" of CUDA's 13000
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 // See Note [Repeatable on GPUs].
 void make_repeatable() {
   if (setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0) != 0) {
@@ -48,8 +54,27 @@ void make_repeatable() {
 
 }  // namespace
 
-std::string cuda_version() {
-  return std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10);
+std::string cuda_version() { return version_text(CUDART_VERSION); }
+
+GpuSurvey survey_gpus() {
+  GpuSurvey survey;
+  int version = 0;
+  if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0)
+    survey.driver = version_text(version);
+  const at::CUDAHooksInterface& hooks = at::detail::getCUDAHooks();
+  if (hooks.hasCuDNN()) {
+    const long packed = hooks.versionRuntimeCuDNN();  // from version 9 on: 91501
+    survey.cudnn = std::to_string(packed / 10000) + "." + std::to_string(packed / 100 % 100) + "." +
+                   std::to_string(packed % 100);
+  }
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return survey;  // none is visible
+  for (int index = 0; index < count; ++index) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+    survey.names.emplace_back(properties.name);
+  }
+  return survey;
 }
 
 std::string nccl_version_of_torch() {

@@ -14,6 +14,14 @@ std::string cuda_version();
 // "2.28.9": the NCCL that LibTorch was built with; empty: built without CUDA.
 std::string nccl_version_of_torch();
 
+// What can be found of GPUs without using one, for `trainer doctor`; what is not there is empty.
+struct GpuSurvey {
+  std::string driver;              // "13.0": the newest CUDA that the driver runs
+  std::string cudnn;               // "9.15.1": the one that LibTorch uses
+  std::vector<std::string> names;  // of the GPUs that this process sees
+};
+GpuSurvey survey_gpus();
+
 struct Gpu {
   int index = 0;     // among those that this process sees
   std::string name;  // "NVIDIA H200"

@@ -9,6 +9,8 @@ std::string cuda_version() { return {}; }
 
 std::string nccl_version_of_torch() { return {}; }
 
+GpuSurvey survey_gpus() { return {}; }
+
 int visible_gpus() {
   throw EnvironmentError(
       "run.device is cuda, but this program was built without CUDA; build one that has it "

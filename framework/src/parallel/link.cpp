@@ -14,7 +14,9 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kSmallBytes = 16 << 10;
+// The small sum: so small that its bytes take no time, since what does not fill a message, or fits
+// a cache, moves at another rate than the bulk.
+constexpr std::size_t kSmallBytes = 256;
 // The large sum: beyond the caches where it is fast, and no longer than need be where it is slow.
 constexpr std::size_t kFirstLargeBytes = 1 << 20, kLastLargeBytes = 16 << 20;
 constexpr double kLongEnough = 0.02;  // seconds
@@ -37,20 +39,27 @@ double seconds_of_sum(Communicator& communicator, std::size_t size_bytes, int re
   return shortest;
 }
 
+// The longest of all ranks' times.
+double slowest(Communicator& all, double seconds) {
+  std::string bytes(sizeof(seconds), '\0');
+  std::memcpy(bytes.data(), &seconds, sizeof(seconds));
+  for (const std::string& others : all.exchange(bytes)) {
+    double other = 0;
+    std::memcpy(&other, others.data(), sizeof(other));
+    seconds = std::max(seconds, other);
+  }
+  return seconds;
+}
+
 }  // namespace
 
-Link measure_link(Communicator& communicator) {
-  const double small = seconds_of_sum(communicator, kSmallBytes, 8);
-  Link link;
+Link measure_link(Communicator& sums, Communicator& all) {
+  const double small = slowest(all, seconds_of_sum(sums, kSmallBytes, 8));
+  Link link{.latency_s = small, .seconds_per_byte = 0};
   for (std::size_t size = kFirstLargeBytes; size <= kLastLargeBytes; size *= 4) {
-    const double large = seconds_of_sum(communicator, size, 4);
+    const double large = slowest(all, seconds_of_sum(sums, size, 4));
     link.seconds_per_byte = std::max(large - small, 1e-9) / static_cast<double>(size - kSmallBytes);
-    link.latency_s = std::max(small - link.seconds_per_byte * kSmallBytes, 1e-7);
-    // Rank 0's numbers are everybody's, and so is what follows from them.
-    std::string bytes(sizeof(link), '\0');
-    std::memcpy(bytes.data(), &link, sizeof(link));
-    std::memcpy(&link, communicator.exchange(bytes).front().data(), sizeof(link));
-    if (link.seconds_per_byte * static_cast<double>(size) > kLongEnough) break;
+    if (large > kLongEnough) break;
   }
   return link;
 }
@@ -66,7 +75,8 @@ std::size_t best_bucket_bytes(const Link& link, std::size_t total_bytes) {
 std::string to_text(const Link& link) {
   std::ostringstream text;
   text.precision(3);
-  text << link.latency_s * 1e3 << " ms, " << 1e-9 / link.seconds_per_byte << " GB/s";
+  text << link.latency_s * 1e3 << " ms and " << link.seconds_per_byte * 1e9 << " ms more a MB ("
+       << 1e-9 / link.seconds_per_byte << " GB/s)";
   return text.str();
 }
 

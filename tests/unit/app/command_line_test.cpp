@@ -77,6 +77,12 @@ TEST(CommandLine, HelpAndVersionEndWithSuccess) {
   }
 }
 
+TEST(CommandLine, HelpOfTheBenchmarkSaysWhatItMeasuresByDefault) {
+  const std::string help = parse({"bench", "comm", "--help"}).text;
+  for (const char* part : {"powers of 4", "algbw", "busbw", "NETWORK.md", "CONFIG|KEY=VALUE"})
+    EXPECT_NE(help.find(part), std::string::npos) << part << "\n" << help;
+}
+
 TEST(CommandLine, MistakesAreUsageErrorsThatSayWhat) {
   const auto refused = [](std::vector<const char*> arguments, const std::string& word) {
     const ParsedCommandLine parsed = parse(std::move(arguments));

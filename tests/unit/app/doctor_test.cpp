@@ -60,6 +60,55 @@ TEST(Doctor, ASmallMemlockLimitMattersOnlyBesideRdma) {
   EXPECT_EQ(check_memlock(RLIM_INFINITY, true).verdict, Verdict::kOk);
 }
 
+// Verdict and text of one check.
+std::string of(const std::vector<Finding>& findings, const std::string& check) {
+  const auto found = std::ranges::find(findings, check, &Finding::check);
+  return found == findings.end() ? "" : to_text(*found, 0);
+}
+
+TEST(Doctor, ABuildForCpusSaysSo) {
+  const std::vector<Finding> findings = check_gpus({}, {.wanted = true});
+  ASSERT_EQ(findings.size(), 5u);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.verdict, Verdict::kOk);
+    EXPECT_EQ(finding.text, "not in this build, which is for CPUs");
+  }
+}
+
+TEST(Doctor, ABuildWithCudaNamesWhatItHasAndMisses) {
+  const NcclLibrary nccl{.header = "2.28.9",
+                         .running = "2.28.9",
+                         .path = "/lib/libnccl.so",
+                         .torch_path = "/lib/libnccl.so"};
+  GpuNeeds needs{
+      .cuda = "13.0", .nccl = nccl, .nccl_of_torch = "2.28.9", .ranks = 2, .wanted = false};
+  const std::vector<Finding> fit =
+      check_gpus({.driver = "13.1", .cudnn = "9.15.1", .names = {"A", "B"}}, needs);
+  for (const Finding& finding : fit) {
+    EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.check;
+    EXPECT_THAT(finding.text, Not(HasSubstr("not in this build")));
+  }
+  EXPECT_THAT(of(fit, "gpu"), HasSubstr("A, B"));
+  EXPECT_THAT(of(fit, "cuda"), HasSubstr("13.0"));
+  EXPECT_THAT(of(fit, "cudnn"), HasSubstr("9.15.1"));
+  EXPECT_THAT(of(fit, "nccl"), HasSubstr("2.28.9 (/lib/libnccl.so)"));
+
+  EXPECT_THAT(of(check_gpus({}, needs), "gpu driver"), StartsWith("warn  gpu driver      none"));
+  needs.wanted = true;
+  EXPECT_THAT(of(check_gpus({}, needs), "gpu driver"), StartsWith("fail  gpu driver      none"));
+  EXPECT_THAT(of(check_gpus({}, needs), "gpu"),
+              StartsWith("fail  gpu             none is visible, for 2 ranks"));
+  EXPECT_THAT(of(check_gpus({.driver = "12.9", .names = {"A", "B"}}, needs), "gpu driver"),
+              HasSubstr("fail  gpu driver      for CUDA up to 12.9, and this build is for 13.0"));
+  needs.ranks = 3;
+  EXPECT_THAT(of(check_gpus({.driver = "13.0", .names = {"A", "B"}}, needs), "gpu"),
+              StartsWith("fail"));
+  EXPECT_THAT(of(check_gpus({.driver = "13.0", .names = {"A"}}, needs), "gpu"), StartsWith("ok"))
+      << "a launcher gave each rank its own";
+  needs.nccl_of_torch = "2.27.0";
+  EXPECT_THAT(of(check_gpus({}, needs), "nccl"), StartsWith("fail  nccl"));
+}
+
 TEST(Doctor, BarriersBoundHowFarTwoClocksDiffer) {
   // The other's clock is 5 s ahead. It enters late in the first barrier and leaves early in the
   // second.
@@ -96,10 +145,23 @@ TEST(Doctor, AnAddressThatTwoHostsHaveIsAWarning) {
   EXPECT_EQ(check_addresses(two_hosts("172.18.0.1/16"), nodes, 1, {}).verdict, Verdict::kOk);
   // What the settings leave aside does no harm.
   const auto chosen = [&](const std::string& word) {
-    return check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, {word}).verdict;
+    NetworkConfig network;
+    network.interfaces = {word};
+    return check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, network).verdict;
   };
   EXPECT_EQ(chosen("10.0.0.0/8"), Verdict::kOk);
   EXPECT_EQ(chosen("docker0"), Verdict::kWarn);
+}
+
+TEST(Doctor, LoopbackAloneIsAWarning) {
+  const Nodes nodes{.node_of = {0, 0}, .ranks = {{0, 1}}};
+  NetworkConfig network;
+  network.interfaces = {"lo"};
+  const Finding alone = check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, network);
+  EXPECT_EQ(alone.verdict, Verdict::kWarn);
+  EXPECT_THAT(alone.hint, HasSubstr("network.interfaces"));
+  network.interfaces = {"lo", "eth0"};
+  EXPECT_EQ(check_addresses(two_hosts("172.17.0.1/16"), nodes, 1, network).verdict, Verdict::kOk);
 }
 
 TEST(Doctor, RanksOfOneHostMayHaveTheSameAddresses) {
@@ -148,10 +210,20 @@ TEST(Nodes, AreNumberedByTheirLowestRank) {
   EXPECT_EQ(two.local_rank(1), 0);
 }
 
-TEST(BenchComm, BandwidthsAreThoseOfNcclTests) {
+TEST(BenchComm, BandwidthsAreThoseOfNcclTestsForWhatHasALink) {
   const BenchRow row{.size_bytes = 8000, .min_seconds = 1, .median_seconds = 2, .limit_seconds = 1};
   EXPECT_DOUBLE_EQ(algorithm_bandwidth(row), 4000);
-  EXPECT_DOUBLE_EQ(bus_bandwidth(row, 4), 6000);
+  const Nodes one{.node_of = {0, 0, 0, 0}, .ranks = {{0, 1, 2, 3}}};
+  EXPECT_DOUBLE_EQ(bus_factor(one), 1.5);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(row, one), 6000);
+  EXPECT_DOUBLE_EQ(limit_bandwidth(row, one), 8000);
+  // Between nodes it is the nodes that have links.
+  const Nodes two{.node_of = {0, 0, 1, 1}, .ranks = {{0, 1}, {2, 3}}};
+  EXPECT_DOUBLE_EQ(bus_factor(two), 1);
+  EXPECT_DOUBLE_EQ(bus_bandwidth(row, two), 4000);
+  const Nodes three{.node_of = {0, 0, 1, 2}, .ranks = {{0, 1}, {2}, {3}}};
+  EXPECT_DOUBLE_EQ(bus_bandwidth(row, three), 4000 * 4.0 / 3);
+  EXPECT_DOUBLE_EQ(limit_bandwidth(row, three), 8000 * 4.0 / 3);
 }
 
 TEST(BenchComm, MeasuresOnOneNodeAndOverSeveral) {

@@ -72,9 +72,11 @@ TEST(NetworkVariables, InterfacesHoldForTcpUnderWhateverIsChosen) {
   EXPECT_EQ(variables(network), "OMPI_MCA_btl_tcp_if_include=eth1");
 }
 
-std::string problems(const NetworkConfig& network, const NetworkDevices& devices) {
+std::string problems(const NetworkConfig& network, const NetworkDevices& devices,
+                     bool alone = true) {
   std::string text;
-  for (const std::string& problem : network_problems(network, devices, "node7")) {
+  for (const std::string& problem :
+       network_problems(network, devices, {.name = "node7", .alone = alone})) {
     text += problem + "\n";
   }
   return text;
@@ -85,9 +87,38 @@ TEST(NetworkProblems, AnInterfaceThatIsNotThereIsNamedWithThoseThatAre) {
   network.interfaces = {"eth9", "eth0", "10.9.0.0/16"};
   EXPECT_THAT(
       problems(network, host()),
-      AllOf(HasSubstr("network.interfaces: host node7 has no interface 'eth9' with an IPv4 "
-                      "address; expected one of lo (127.0.0.1/8), eth0 (10.0.3.7/24), eth1"),
+      AllOf(HasSubstr(
+                "network.interfaces: host node7 has no interface 'eth9' with an IPv4 "
+                "address; expected one of eth0 (10.0.3.7/24), eth1 (10.0.4.7/24), or a network"),
             HasSubstr("no interface '10.9.0.0/16'"), Not(HasSubstr("'eth0'"))));
+}
+
+TEST(NetworkProblems, LoopbackAloneReachesNoOtherHost) {
+  NetworkConfig network;
+  network.interfaces = {"127.0.0.0/8"};
+  for (const char* transport : {"auto", "tcp", "ucx"}) {
+    network.transport = transport;
+    EXPECT_EQ(problems(network, host()), "");
+    EXPECT_THAT(
+        problems(network, host(), false),
+        AllOf(HasSubstr("network.interfaces: host node7 is left with its loopback interface, "
+                        "[127.0.0.0/8]"),
+              HasSubstr("expected one of eth0 (10.0.3.7/24)"), Not(HasSubstr("of lo"))));
+  }
+  network.ucx_devices = {"mlx5_0:1"};
+  EXPECT_EQ(problems(network, host({"mlx5_0:1"}), false), "");
+  network.ucx_devices.clear();
+  network.interfaces.emplace_back("eth0");
+  EXPECT_EQ(problems(network, host(), false), "");
+}
+
+TEST(NetworkProblems, AHostWithLoopbackAloneHasNothingToOffer) {
+  NetworkConfig network;
+  network.interfaces = {"lo"};
+  NetworkDevices devices = host();
+  devices.interfaces.resize(1);
+  EXPECT_THAT(problems(network, devices, false),
+              HasSubstr("which that does not reach; it has none that leads to other hosts"));
 }
 
 TEST(NetworkProblems, WithoutARdmaPortWhatNeedsOneIsRefused) {

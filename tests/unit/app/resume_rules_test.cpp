@@ -120,14 +120,47 @@ TEST(Estimate, CountsParametersMemoryAndSteps) {
   const auto world = make_local_communicator();
   const Registry registry = all_parts();
   const Session session(config_of(kYaml), registry, *world);
-  const Estimate alone = estimate(session, 1);
+  const Estimate alone = estimate(session, {});
   EXPECT_EQ(alone.trained_parameters, 6 * 8 + 8 * 3);
   EXPECT_EQ(alone.frozen_parameters, 8 + 3);
   EXPECT_EQ(alone.memory_bytes, 4 * (2 * 72 + 11 + 2 * 72));
   EXPECT_EQ(alone.checkpoint_bytes, 4 * (72 + 11 + 2 * 72));
-  EXPECT_EQ(estimate(session, 2).memory_bytes, 4 * (2 * 72 + 11 + 72))
+  EXPECT_EQ(estimate(session, {.world = 2, .node = 2}).memory_bytes, 4 * (2 * 72 + 11 + 72))
       << "the optimizer's state is sharded";
+  EXPECT_EQ(estimate(session, {.world = 2, .node = 1, .num_nodes = 2}).memory_bytes,
+            alone.memory_bytes)
+      << "over the node, and not over the world";
+  Config over_world = config_of(kYaml);
+  over_world.parallel.shard_over = "world";
+  const Session other(over_world, registry, *world);
+  EXPECT_EQ(estimate(other, {.world = 2, .node = 1, .num_nodes = 2}).memory_bytes,
+            4 * (2 * 72 + 11 + 72));
   EXPECT_EQ(alone.length.total_steps, 4 * 7);
+}
+
+TEST(Estimate, CountsWhatCompressionOwes) {
+  const auto world = make_local_communicator();
+  const Registry registry = all_parts();
+  const RankCounts four{.world = 4, .node = 2, .num_nodes = 2};
+  Config config = config_of(kYaml);
+  config.parallel.compression = "fp16";
+  const Session without(config, registry, *world);
+  EXPECT_EQ(estimate(without, four).residual_bytes, 0);
+  config.parallel.error_feedback = true;
+  const Session fp16(config, registry, *world);
+  config.parallel.compression = "powersgd";
+  config.parallel.error_feedback = false;
+  const Session powersgd(config, registry, *world);
+  for (const Session* session : {&fp16, &powersgd}) {
+    const Estimate owing = estimate(*session, four);
+    EXPECT_EQ(owing.residual_bytes, 4 * 72 / 2) << "a part of two on each node";
+    EXPECT_EQ(owing.memory_bytes, estimate(without, four).memory_bytes + 4 * 72 / 2);
+    EXPECT_EQ(owing.checkpoint_bytes, estimate(without, four).checkpoint_bytes + 2 * 4 * 72)
+        << "each node's";
+    EXPECT_NE(to_text(owing, *session, four).find("of it 144 B that compression owes"),
+              std::string::npos);
+  }
+  EXPECT_EQ(to_text(estimate(without, four), without, four).find("owes"), std::string::npos);
 }
 
 TEST(Estimate, WritesBytesAsPeopleDo) {

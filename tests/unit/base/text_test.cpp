@@ -41,6 +41,19 @@ TEST(GlobMatch, ManyStarsTakeNoExponentialTime) {
   EXPECT_FALSE(glob_match(pattern + "b", std::string(10'000, 'a')));
 }
 
+TEST(Joined, PutsTheSeparatorBetweenOnly) {
+  EXPECT_EQ(joined({}), "");
+  EXPECT_EQ(joined({"a"}), "a");
+  EXPECT_EQ(joined({"a", "", "b"}), "a, , b");
+  EXPECT_EQ(joined({"a", "b"}, ","), "a,b");
+}
+
+TEST(Plural, IsForAllNumbersButOne) {
+  EXPECT_EQ(plural(0, "rank"), "0 ranks");
+  EXPECT_EQ(plural(1, "rank"), "1 rank");
+  EXPECT_EQ(plural(2, "rank"), "2 ranks");
+}
+
 TEST(Nearest, FindsLettersSwappedMissingAddedAndReplaced) {
   const std::vector<std::string> keys{"momentum", "weight_decay", "lr", "nesterov"};
   EXPECT_THAT(nearest("momnetum", keys), ElementsAre("momentum"));

@@ -52,6 +52,7 @@ TEST_F(ReadConfigText, AMissingFileGetsTheNamesThatAreNear) {
   EXPECT_EQ(error_of(path("cifra.yaml")), path("cifra.yaml") +
                                               ": no such configuration file; did you mean "
                                               "'cifar.yaml'?");
+  EXPECT_THAT(error_of(path("cifar")), HasSubstr("did you mean 'cifar.yaml'?"));
   EXPECT_THAT(error_of(path("no/folder.yaml")), HasSubstr("no such configuration file"));
 }
 

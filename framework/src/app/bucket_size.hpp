@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// How large buckets of gradients are where the configuration leaves it open.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "config/config.hpp"
+#include "parallel/link.hpp"
+#include "trireme/communicator.hpp"
+
+namespace trireme {
+
+struct BucketSize {
+  double megabytes = 0;      // for parallel.bucket_mb
+  std::optional<Link> link;  // that it follows; nothing where none was measured
+  std::string text;  // for the user: what was chosen, and what was measured; empty for one rank
+};
+
+// Collective. The size that suits the link over which gradients of total_bytes are summed while
+// backward runs: between all ranks; with parallel.sync_every, over several nodes, between those of
+// a node. 25 MB where nothing is measured: ranks sum nothing together, or parallel.compression is
+// powersgd, which sums over nodes after backward, and whose numbers depend on how buckets cut the
+// gradient. gradients and control: the same ranks.
+BucketSize choose_bucket_size(const ParallelConfig& parallel, Communicator& gradients,
+                              Communicator& control, std::size_t total_bytes);
+
+}  // namespace trireme

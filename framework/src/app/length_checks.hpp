@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a configuration demands of the length of its run, which is known once the data are.
+#pragma once
+
+#include <string>
+
+#include "app/session.hpp"
+
+namespace trireme {
+
+// ConfigError where a key would act after the run's last step only.
+void require_effect(const Config& config, const RunLength& length);
+
+// A line to warn with where nodes that train apart (parallel.sync_every) meet less than once an
+// epoch; "" where all is well.
+std::string warning_of_rare_averages(const Config& config, const RunLength& length);
+
+// Collective, before training. Both for a session: SharedError, and a warning on rank 0. apart:
+// whether nodes may train apart, here or where the run is meant for.
+void check_length(const Session& session, Communicator& world, bool apart);
+
+}  // namespace trireme

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/bucket_size.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "comm/local.hpp"
+#include "comm/threads.hpp"
+
+namespace trireme::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::size_t kTotalBytes = 40'000'000;
+
+// What 4 ranks choose; they must all choose the same.
+BucketSize chosen(const ParallelConfig& parallel, int ranks_per_node) {
+  BucketSize found;
+  run_as_threads(4,
+                 [&](Communicator& gradients) {
+                   const auto control = gradients.split(0, gradients.rank());
+                   const BucketSize size =
+                       choose_bucket_size(parallel, gradients, *control, kTotalBytes);
+                   for (const std::string& text : control->exchange(size.text))
+                     EXPECT_EQ(text, size.text);
+                   if (gradients.rank() == 0) found = size;
+                 },
+                 {.ranks_per_node = ranks_per_node});
+  return found;
+}
+
+TEST(BucketSize, SuitsTheLinkOverWhichAllRanksSum) {
+  const BucketSize size = chosen({}, 2);
+  ASSERT_TRUE(size.link);
+  EXPECT_NEAR(size.megabytes, static_cast<double>(best_bucket_bytes(*size.link, kTotalBytes)) / 1e6,
+              0.00501);
+  EXPECT_THAT(size.text, StartsWith("gradients travel in buckets of "));
+  EXPECT_THAT(size.text, HasSubstr("a sum over 4 ranks on 2 nodes was measured to take " +
+                                   to_text(*size.link)));
+}
+
+TEST(BucketSize, OfLocalSgdSuitsTheLinkInsideANode) {
+  ParallelConfig parallel;
+  parallel.sync_every = 8;
+  EXPECT_THAT(chosen(parallel, 2).text, HasSubstr("a sum over the ranks of a node was measured"));
+  EXPECT_THAT(chosen(parallel, 0).text, HasSubstr("a sum over 4 ranks on 1 node was measured"));
+  const BucketSize alone = chosen(parallel, 1);
+  EXPECT_FALSE(alone.link);
+  EXPECT_EQ(alone.megabytes, 25);
+  EXPECT_THAT(alone.text, HasSubstr("no gradients are summed"));
+}
+
+TEST(BucketSize, OfPowerSgdIsNotMeasured) {
+  ParallelConfig parallel;
+  parallel.compression = "powersgd";
+  const BucketSize size = chosen(parallel, 2);
+  EXPECT_FALSE(size.link);
+  EXPECT_EQ(size.megabytes, 25);
+  EXPECT_EQ(size.text,
+            "gradients travel in buckets of 25.00 MB (parallel.bucket_mb); not measured: "
+            "parallel.compression: powersgd has this size");
+}
+
+TEST(BucketSize, OfOneRankIsNotWorthAWord) {
+  const auto alone = make_local_communicator();
+  const BucketSize size = choose_bucket_size({}, *alone, *alone, kTotalBytes);
+  EXPECT_FALSE(size.link);
+  EXPECT_EQ(size.megabytes, 25);
+  EXPECT_EQ(size.text, "");
+}
+
+}  // namespace
+}  // namespace trireme::test
