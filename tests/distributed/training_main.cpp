@@ -2,13 +2,16 @@
 // As ranks of mpirun: trains networks whose BatchNorm waits for all ranks in forward and backward,
 // while buckets of gradients are on their way, and compares with what rank 0 trains alone.
 // --messages lets data travel as messages within a node, too.
+// --nodes-of K makes nodes of K consecutive ranks, and trains with what acts between nodes, too.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
 
 #include "comm/mpi.hpp"
+#include "node_training.hpp"
 #include "support/training.hpp"
 
 namespace trireme::test {
@@ -39,8 +42,8 @@ bool trains_as_one_rank(Communicator& world, const Network& network) {
   return difference <= 1e-10;
 }
 
-int run(bool messages) {
-  MpiEnvironment environment({.node_memory = !messages});
+int run(const MpiOptions& options) {
+  MpiEnvironment environment(options);
   try {
     const std::unique_ptr<Communicator> world = environment.world();
     world->set_timeout(std::chrono::seconds(60));
@@ -49,6 +52,7 @@ int run(bool messages) {
                                    Network{"name: resnet18, stem: cifar", "2"}}) {
       if (!trains_as_one_rank(*world, network)) environment.abort(1);
     }
+    if (options.ranks_per_node > 0 && !trains_as_threads_do(*world)) environment.abort(1);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     environment.abort(1);
@@ -61,5 +65,9 @@ int run(bool messages) {
 }  // namespace trireme::test
 
 int main(int argc, char** argv) {
-  return trireme::test::run(argc > 1 && std::strcmp(argv[1], "--messages") == 0);
+  trireme::MpiOptions options;
+  if (argc > 1 && std::strcmp(argv[1], "--messages") == 0) options.node_memory = false;
+  if (argc > 2 && std::strcmp(argv[1], "--nodes-of") == 0)
+    options.ranks_per_node = std::atoi(argv[2]);
+  return trireme::test::run(options);
 }

@@ -61,8 +61,9 @@ at::Tensor local_moments(const at::Tensor& input) {
   if (input.numel() == 0) return row;
   const std::int64_t values = input.numel() / channels;
   const auto count = static_cast<double>(values);
-  const auto [mean, variance] =
-      at::batch_norm_update_stats(input, /*running_mean=*/{}, /*running_var=*/{}, /*momentum=*/0);
+  // In float32 the mean would be rounded here already, by as much as the merged one will be.
+  const auto [mean, variance] = at::batch_norm_update_stats(
+      input.to(at::kDouble), /*running_mean=*/{}, /*running_var=*/{}, /*momentum=*/0);
   row[0].fill_(count);
   row.narrow(0, 1, channels).copy_(mean);
   row.narrow(0, 1 + channels, channels).copy_(variance).mul_(count);

@@ -152,27 +152,45 @@ TEST(BatchNorm, OverRanksTakesChannelsLastAndGradientsThatAreNotDense) {
   EXPECT_TRUE(ranks[0].output.is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
+// Squares of the largest errors, added up over batches.
+struct Errors {
+  double output = 0, input_gradient = 0, running_var = 0;
+
+  void add(const Pass& pass, const Pass& exact) {
+    const auto square = [](const at::Tensor& ours, const at::Tensor& exactly) {
+      const auto error = (ours.to(at::kDouble) - exactly).abs().max().item<double>();
+      return error * error;
+    };
+    output += square(pass.output, exact.output);
+    input_gradient += square(pass.input_gradient, exact.input_gradient);
+    running_var += square(pass.running_var, exact.running_var);
+  }
+};
+
 // The values lie 1e4 deviations from 0, where float32 has a resolution of 1e-3 deviations and a sum
-// of squares in float32 no digit left; each rank's lie around another mean.
+// of squares in float32 no digit left; each rank's lie around another mean. One batch says little:
+// what is lost is how three numbers a channel are rounded, of one rank as of several.
 TEST(BatchNorm, OverRanksInFloat32KeepsWhatOneRankKeepsWhereTheMeanIsLarge) {
   torch::manual_seed(4);
-  const at::Tensor spread = torch::randn({64, kChannels, 3, 3}, at::kDouble);
   const at::Tensor shift = torch::linspace(-1, 1, 64, at::kDouble).view({64, 1, 1, 1});
-  const at::Tensor batch = (spread + shift + 1e4).to(at::kFloat);
-  const at::Tensor gradient = torch::randn_like(batch);
-  const auto error = [&](const at::Tensor& ours, const at::Tensor& exact) {
-    return (ours.to(at::kDouble) - exact).abs().max().item<double>();
-  };
-  const Pass exact = run_torchs(batch.to(at::kDouble), gradient.to(at::kDouble));
-  const Pass alone = run_torchs(batch, gradient);
-  const std::vector<Pass> ranks = run_over_ranks(batch, gradient, {0, 5, 30, 64});
-  const at::Tensor output = torch::cat({ranks[0].output, ranks[1].output, ranks[2].output});
-  const at::Tensor input_gradient =
-      torch::cat({ranks[0].input_gradient, ranks[1].input_gradient, ranks[2].input_gradient});
-  EXPECT_LE(error(output, exact.output), 4 * error(alone.output, exact.output));
-  EXPECT_LE(error(input_gradient, exact.input_gradient),
-            4 * error(alone.input_gradient, exact.input_gradient));
-  EXPECT_LE(error(ranks[0].running_var, exact.running_var), 1e-4);
+  Errors alone, together;
+  for (int i = 0; i < 16; ++i) {
+    const at::Tensor spread = torch::randn({64, kChannels, 3, 3}, at::kDouble);
+    const at::Tensor batch = (spread + shift + 1e4).to(at::kFloat);
+    const at::Tensor gradient = torch::randn_like(batch);
+    const Pass exact = run_torchs(batch.to(at::kDouble), gradient.to(at::kDouble));
+    alone.add(run_torchs(batch, gradient), exact);
+    const std::vector<Pass> ranks = run_over_ranks(batch, gradient, {0, 5, 30, 64});
+    Pass whole = ranks[0];
+    whole.output = torch::cat({ranks[0].output, ranks[1].output, ranks[2].output});
+    whole.input_gradient =
+        torch::cat({ranks[0].input_gradient, ranks[1].input_gradient, ranks[2].input_gradient});
+    together.add(whole, exact);
+  }
+  const auto ratio = [](double a, double b) { return std::sqrt(a / b); };
+  EXPECT_LE(ratio(together.output, alone.output), 1.5);
+  EXPECT_LE(ratio(together.input_gradient, alone.input_gradient), 1.5);
+  EXPECT_LE(ratio(together.running_var, alone.running_var), 1.5);
 }
 
 TEST(BatchNorm, OverRanksInFloat64LosesNothingWhereTheMeanIsLarge) {

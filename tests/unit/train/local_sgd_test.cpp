@@ -50,9 +50,39 @@ TEST(LocalSgd, AveragesWhatEachNodeLearnedAlone) {
     EXPECT_LT((apart[i] - together[i]).abs().max().item<double>(), 1e-14) << i;
 }
 
+using Steps = std::vector<std::int64_t>;
+
+template <class Event>
+Steps steps_of(const std::vector<Event>& events) {
+  Steps steps;
+  for (const Event& event : events) steps.push_back(event.step);
+  return steps;
+}
+
+// Saves every 6 steps and evaluates every 5.
+TrainingRun run_with_cadence(const std::string& parallel, TrainingSetup setup) {
+  const TemporaryDirectory directory;
+  setup.checkpoints = directory.path();
+  Config config = config_of(yaml(parallel));
+  config.checkpoint.every_steps = 6;
+  config.train.eval_every_epochs = 1.25;
+  return train(config, setup);
+}
+
 TEST(LocalSgd, OnOneNodeChangesNothing) {
-  EXPECT_TRUE(bitwise_equal(train(config_of(yaml("sync_every: 5")), {.ranks = 3}).parameters,
-                            train(config_of(yaml("sync_every: 1")), {.ranks = 3}).parameters));
+  const TrainingRun with = run_with_cadence("sync_every: 4", {.ranks = 4});
+  const TrainingRun without = run_with_cadence("sync_every: 1", {.ranks = 4});
+  EXPECT_TRUE(bitwise_equal(with.parameters, without.parameters));
+  EXPECT_EQ(steps_of(without.checkpoints), (Steps{6, 12, 18, 24, 30, 32}));
+  EXPECT_EQ(steps_of(with.checkpoints), steps_of(without.checkpoints));
+  EXPECT_EQ(steps_of(without.evaluations), (Steps{5, 10, 15, 20, 25, 30, 32}));
+  EXPECT_EQ(steps_of(with.evaluations), steps_of(without.evaluations));
+}
+
+TEST(LocalSgd, OnSeveralNodesWhatIsDueWaitsUntilTheyAreTogether) {
+  const TrainingRun run = run_with_cadence("sync_every: 4", kTwoNodes);
+  EXPECT_EQ(steps_of(run.checkpoints), (Steps{8, 12, 20, 24, 32}));
+  EXPECT_EQ(steps_of(run.evaluations), (Steps{8, 12, 16, 20, 28, 32}));
 }
 
 TEST(LocalSgd, SavesWhenNodesAreTogetherAndResumesBitwise) {
@@ -61,9 +91,7 @@ TEST(LocalSgd, SavesWhenNodesAreTogetherAndResumesBitwise) {
   TrainingSetup setup = kTwoNodes;
   setup.checkpoints = directory.path() / "whole";
   const TrainingRun whole = train(config, setup);
-  std::vector<std::int64_t> steps;
-  for (const CheckpointEvent& checkpoint : whole.checkpoints) steps.push_back(checkpoint.step);
-  EXPECT_EQ(steps, (std::vector<std::int64_t>{4, 8, 12, 16, 20, 24, 28, 32}));
+  EXPECT_EQ(steps_of(whole.checkpoints), (Steps{4, 8, 12, 16, 20, 24, 28, 32}));
   TrainingSetup resumed = kTwoNodes;
   for (const std::size_t k : {0u, 3u}) {
     resumed.restore = whole.checkpoints[k].path;

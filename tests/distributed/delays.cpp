@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "delays.hpp"
+
+#include <thread>
+#include <utility>
+
+namespace trireme::testing {
+namespace {
+
+class LateOperation : public Operation {
+ public:
+  LateOperation(Request request, std::shared_ptr<Delays> delays)
+      : request_(std::move(request)), delays_(std::move(delays)) {}
+  bool test() override { return request_.test(); }
+  void wait() override {
+    delays_->pause();
+    request_.wait();
+  }
+  void abandon() noexcept override { request_ = {}; }
+  std::chrono::steady_clock::time_point completed_at() const override {
+    return request_.completed_at();
+  }
+
+ private:
+  Request request_;
+  const std::shared_ptr<Delays> delays_;
+};
+
+}  // namespace
+
+Delays::Delays(std::uint64_t seed, int rank)
+    : is_late_((seed + static_cast<unsigned>(rank)) % 2 == 0),
+      random_(seed * 1000 + static_cast<unsigned>(rank)) {}
+
+void Delays::pause() {
+  // Not by std::uniform_int_distribution, whose numbers differ between libraries.
+  const std::uint64_t drawn = random_();
+  if (!is_late_ || drawn % 3 != 0) return;
+  std::this_thread::sleep_for(std::chrono::microseconds((drawn >> 8) % 4000));
+}
+
+DelayedCommunicator::DelayedCommunicator(Communicator& inner, std::uint64_t seed)
+    : inner_(inner), delays_(std::make_shared<Delays>(seed, inner.rank())) {}
+
+DelayedCommunicator::DelayedCommunicator(std::unique_ptr<Communicator> group,
+                                         std::shared_ptr<Delays> delays)
+    : own_(std::move(group)), inner_(*own_), delays_(std::move(delays)) {}
+
+Request DelayedCommunicator::late(Request request) const {
+  return Request(std::make_shared<LateOperation>(std::move(request), delays_));
+}
+
+Request DelayedCommunicator::all_reduce(Span data) {
+  delays_->pause();
+  return late(inner_.all_reduce(data));
+}
+
+Request DelayedCommunicator::reduce_scatter(Span data, std::span<const std::size_t> offsets) {
+  delays_->pause();
+  return late(inner_.reduce_scatter(data, offsets));
+}
+
+Request DelayedCommunicator::node_reduce_scatter(Span data, std::span<const std::size_t> offsets,
+                                                 const Wire& wire) {
+  delays_->pause();
+  return late(inner_.node_reduce_scatter(data, offsets, wire));
+}
+
+Request DelayedCommunicator::all_gather(Span data, std::span<const std::size_t> offsets) {
+  delays_->pause();
+  return late(inner_.all_gather(data, offsets));
+}
+
+Request DelayedCommunicator::broadcast(Span data, int root) {
+  delays_->pause();
+  return late(inner_.broadcast(data, root));
+}
+
+std::vector<std::string> DelayedCommunicator::exchange(std::string_view bytes) {
+  delays_->pause();
+  return inner_.exchange(bytes);
+}
+
+void DelayedCommunicator::barrier() {
+  delays_->pause();
+  inner_.barrier();
+}
+
+std::unique_ptr<Communicator> DelayedCommunicator::split(int color, int key) {
+  return std::unique_ptr<Communicator>(new DelayedCommunicator(inner_.split(color, key), delays_));
+}
+
+std::unique_ptr<Communicator> DelayedCommunicator::split_by_node() {
+  return std::unique_ptr<Communicator>(new DelayedCommunicator(inner_.split_by_node(), delays_));
+}
+
+}  // namespace trireme::testing

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks of a node read each other's memory: a rank whose operation is complete may write its own.
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "ranks.hpp"
+
+namespace trireme {
+namespace {
+
+class Reuse : public testing::EveryKind {};
+TRIREME_EVERY_KIND(Reuse);
+
+constexpr std::size_t kCount = 3'000'000;  // some milliseconds of summing
+
+// scatter: gives the last rank of each node all of the sum. The others, who have nothing to sum,
+// write what is read last as soon as they may.
+void check_sums_of_what_was_given(Communicator& communicator,
+                                  const std::function<void(Span)>& scatter) {
+  const Buffer buffer = communicator.allocate(kCount * sizeof(float));
+  auto* const data = reinterpret_cast<float*>(buffer.data());
+  const auto size = static_cast<float>(communicator.size());
+  const bool is_owner = communicator.rank() + 1 == communicator.size();
+  for (int round = 0; round < 3; ++round) {
+    std::fill_n(data, kCount, static_cast<float>(communicator.rank() + 1));
+    communicator.barrier();
+    scatter({data, kCount, DType::kF32});
+    if (is_owner) {
+      EXPECT_TRUE(std::all_of(data, data + kCount, [&](float sum) {
+        return sum == size * (size + 1) / 2;
+      })) << round;
+    } else {
+      for (std::size_t i = kCount; i-- > 0;) data[i] = 0;
+    }
+    communicator.barrier();
+  }
+}
+
+std::vector<std::size_t> all_is_the_lasts(int shards) {
+  std::vector<std::size_t> offsets(static_cast<std::size_t>(shards) + 1, 0);
+  offsets.back() = kCount;
+  return offsets;
+}
+
+TEST_P(Reuse, ReduceScatterIsNotOverWhileOthersReadThisRanksData) {
+  on_every_rank([](Communicator& communicator) {
+    const auto offsets = all_is_the_lasts(communicator.size());
+    check_sums_of_what_was_given(
+        communicator, [&](Span data) { communicator.reduce_scatter(data, offsets).wait(); });
+  });
+}
+
+TEST_P(Reuse, NodeReduceScatterIsNotOverWhileOthersReadThisRanksData) {
+  on_every_rank([](Communicator& communicator) {
+    const auto offsets = all_is_the_lasts(communicator.placement().max_local_size);
+    check_sums_of_what_was_given(communicator, [&](Span data) {
+      communicator.node_reduce_scatter(data, offsets, {}).wait();
+    });
+  });
+}
+
+}  // namespace
+}  // namespace trireme
