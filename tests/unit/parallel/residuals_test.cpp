@@ -32,7 +32,7 @@ struct Owed {
     }
     flat = std::make_unique<FlatParameters>(
         named, make_bucket_plan(plan, {.bucket_bytes = 1000}, sharding.num_shards()), c);
-    residuals = std::make_unique<Residuals>(*flat, sharding);
+    residuals = std::make_unique<Residuals>(*flat, sharding, /*of_sums=*/true);
   }
 
   Saved save() const {
@@ -57,15 +57,17 @@ struct Owed {
   std::unique_ptr<Residuals> residuals;
 };
 
-// Whole numbers, whose sums are exact in any order, others for each node and element.
+// Whole numbers, whose sums are exact in any order, others for each node and element; and of the
+// sums over nodes.
 Saved owed_by(int nodes) {
   Saved saved;
-  for (int node = 0; node < nodes; ++node) {
+  for (int node = 0; node <= nodes; ++node) {
+    const std::string slot = node < nodes ? std::string("residual.") + std::to_string(node)
+                                          : std::string("sum_residual");
     for (std::size_t p = 0; p < kShapes.size(); ++p) {
       const std::int64_t n = c10::multiply_integers(kShapes[p]);
-      saved[{std::string("residual.") + std::to_string(node), p}] =
-          (torch::arange(n, torch::kFloat) + float(1000 * (node + 1) + 100 * int(p)))
-              .view(kShapes[p]);
+      saved[{slot, p}] = (torch::arange(n, torch::kFloat) + float(1000 * (node + 1) + 100 * int(p)))
+                             .view(kShapes[p]);
     }
   }
   return saved;
@@ -86,8 +88,10 @@ Saved after_restore(const Saved& saved, int ranks, int ranks_per_node) {
   run_as_threads(ranks,
                  [&](Communicator& c) {
                    Owed owed(c);
-                   for (std::size_t b = 0; b < owed.flat->plan().buckets.size(); ++b)
+                   for (std::size_t b = 0; b < owed.flat->plan().buckets.size(); ++b) {
                      owed.residuals->part(b).fill_(-1);  // of another run
+                     owed.residuals->of_sums(b).fill_(-1);
+                   }
                    owed.restore(saved);
                    Saved own = owed.save();
                    if (c.rank() == 0) after = std::move(own);
@@ -112,6 +116,7 @@ TEST(Residuals, AreOwedInAllWhereTheNumberOfNodesIsAnother) {
       if (per_node == 0 && nodes_before == 1) continue;
       const Saved after = after_restore(saved, ranks, per_node);
       for (std::size_t p = 0; p < kShapes.size(); ++p) {
+        EXPECT_TRUE(after.at({"sum_residual", p}).equal(saved.at({"sum_residual", p})));
         EXPECT_TRUE(owed_in_all(after, p).equal(owed_in_all(saved, p)))
             << "parameter " << p << ", from " << nodes_before << " nodes to " << ranks << " ranks";
       }
