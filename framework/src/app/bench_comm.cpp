@@ -160,17 +160,17 @@ std::string json_header(const Launch& launch, const Nodes& nodes, bool shared) {
 }
 
 // On stderr, before what may take long, so that nobody takes it for a hang. last: the row before;
-// null: there is none yet, and so no guess.
+// null: there is none yet. Times grow with the size at most, once it is more than a few messages.
 void announce(std::uint64_t size_bytes, const BenchRow* last) {
-  constexpr std::uint64_t kLargeBytes = 1 << 20;
+  constexpr std::uint64_t kTellingBytes = 64 << 10, kLargeBytes = 1 << 20;
   constexpr double kLongSeconds = 2;
   std::string guess;
-  if (last != nullptr) {
+  if (last != nullptr && last->size_bytes >= kTellingBytes) {
     const double scale = static_cast<double>(size_bytes) / static_cast<double>(last->size_bytes);
     const double seconds =
-        (kWarmUps + kRepeats) * (last->median_seconds + last->limit_seconds) * scale;
+        (kWarmUps + kRepeats) * (last->median_seconds + last->limit_seconds) * std::max(1.0, scale);
     if (seconds < kLongSeconds) return;
-    guess = ", which may take " + std::to_string(std::lround(seconds)) + " s";
+    guess = ", up to " + std::to_string(std::lround(seconds)) + " s";
   } else if (size_bytes < kLargeBytes) {
     return;
   }

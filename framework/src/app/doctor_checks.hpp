@@ -22,11 +22,11 @@ std::vector<Finding> check_libraries(Launch& launch);
 
 // What a build with CUDA needs to train on GPUs, and what it was built with.
 struct GpuNeeds {
-  std::string cuda;           // as cuda_version(); empty: this build is for CPUs
-  NcclLibrary nccl;           // of this process
-  std::string nccl_of_torch;  // as nccl_version_of_torch()
-  int ranks = 1;              // of this node: a GPU each
-  bool wanted = false;        // run.device is cuda: what is missing fails, else it is a warning
+  std::string cuda = {};           // as cuda_version(); empty: this build is for CPUs
+  NcclLibrary nccl = {};           // of this process
+  std::string nccl_of_torch = {};  // as nccl_version_of_torch()
+  int ranks = 1;                   // of this node: a GPU each
+  bool wanted = false;  // run.device is cuda: what is missing fails, else it is a warning
 };
 // GPU driver, GPUs, CUDA, cuDNN and NCCL.
 std::vector<Finding> check_gpus(const GpuSurvey& survey, const GpuNeeds& needs);

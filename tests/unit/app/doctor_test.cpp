@@ -98,12 +98,14 @@ TEST(Doctor, ABuildWithCudaNamesWhatItHasAndMisses) {
   EXPECT_THAT(of(check_gpus({}, needs), "gpu driver"), StartsWith("fail  gpu driver      none"));
   EXPECT_THAT(of(check_gpus({}, needs), "gpu"),
               StartsWith("fail  gpu             none is visible, for 2 ranks"));
-  EXPECT_THAT(of(check_gpus({.driver = "12.9", .names = {"A", "B"}}, needs), "gpu driver"),
-              HasSubstr("fail  gpu driver      for CUDA up to 12.9, and this build is for 13.0"));
+  EXPECT_THAT(
+      of(check_gpus({.driver = "12.9", .cudnn = {}, .names = {"A", "B"}}, needs), "gpu driver"),
+      HasSubstr("fail  gpu driver      for CUDA up to 12.9, and this build is for 13.0"));
   needs.ranks = 3;
-  EXPECT_THAT(of(check_gpus({.driver = "13.0", .names = {"A", "B"}}, needs), "gpu"),
+  EXPECT_THAT(of(check_gpus({.driver = "13.0", .cudnn = {}, .names = {"A", "B"}}, needs), "gpu"),
               StartsWith("fail"));
-  EXPECT_THAT(of(check_gpus({.driver = "13.0", .names = {"A"}}, needs), "gpu"), StartsWith("ok"))
+  EXPECT_THAT(of(check_gpus({.driver = "13.0", .cudnn = {}, .names = {"A"}}, needs), "gpu"),
+              StartsWith("ok"))
       << "a launcher gave each rank its own";
   needs.nccl_of_torch = "2.27.0";
   EXPECT_THAT(of(check_gpus({}, needs), "nccl"), StartsWith("fail  nccl"));
