@@ -205,12 +205,6 @@ class BenchComm(NetworkTest):
         self.assertRegex(out, r"\nlimit at 65536 bytes: each rank copies \d+\.\d+ GB/s while the others do; "
                               r"so all_reduce could take \d+\.\d us, and takes \d+\.\d\n$")
 
-    def test_across_nodes_the_bus_is_the_link_of_a_node(self) -> None:
-        words = ("bench", "comm", "--messages", "--sizes", "64KiB")  # each rank is a node
-        out = self.mpirun_call(*words, ranks=3).stdout
-        self.assertIn("busbw: algbw * 2 (N - 1) / N for N nodes: what a node's link carries = algbw * 1.333", out)
-        self.assertRegex(out, r"\nlimit at 65536 bytes: each node sends \d+\.\d+ GB/s and receives as much")
-
     def test_what_may_take_long_is_announced_on_stderr(self) -> None:
         for json_too in ((), ("--json",)):
             done = self.mpirun_call("bench", "comm", "--sizes", "1MiB", *json_too)

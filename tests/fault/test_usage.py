@@ -148,6 +148,22 @@ class WrongInput(TrainerTest):
         done = self.call("small.yaml", "--frobnicate", ranks=2, code=2)
         self.assertEqual(done.stderr.count("--frobnicate"), 1)
 
+    def test_a_compression_that_starts_after_the_run_is_found_before_training(self) -> None:
+        late = ("parallel.compression=powersgd", "parallel.powersgd_start=36")
+        for words in (("train", "small.yaml", *late), ("validate", "small.yaml", *late),
+                      ("train", "small.yaml", "--dry-run", *late)):
+            done = self.call(*words, ranks=2, code=2)
+            self.assert_error_once(done, "parallel.powersgd_start: 36 has no effect: the run has 36 steps")
+        self.assertFalse((self.root / "runs").exists())
+        self.call("validate", "small.yaml", "parallel.compression=powersgd", "parallel.powersgd_start=35")
+
+    def test_averages_that_hardly_come_are_worth_a_warning(self) -> None:
+        words = ("validate", "small.yaml", "data.drop_last=true")
+        often = self.call(*words, "parallel.sync_every=8")
+        self.assertNotIn("sync_every", often.stderr)
+        rare = self.call(*words, "parallel.sync_every=9", ranks=2)
+        self.assertEqual(rare.stderr.count("parallel.sync_every 9 is more than the 8 steps of an epoch"), 1, rare)
+
     def test_a_missing_configuration(self) -> None:
         done = self.call("absent.yaml", ranks=2, code=2)
         self.assert_error_once(done, "absent.yaml")

@@ -132,7 +132,7 @@ void add_measuring_options(CLI::App& sub, const CommandSpec& spec, CommandLine& 
   sub.add_flag("--json", line.json, "one JSON object a line, for scripts");
   if (spec.command != Command::kBenchComm) return;
   sub.add_flag("--messages", line.messages,
-               "each rank is a node of its own: all data travels as messages, as between hosts");
+               "without the memory that the ranks of a node share: all data travels as messages");
   sub.add_option("--sizes", line.sizes,
                  "bytes to sum, as in 4,1KiB,64MiB; by default the powers of 4 from 4 to 64MiB")
       ->type_name("SIZE,...")
