@@ -1,11 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "delays.hpp"
 
-#include <thread>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace trireme::testing {
 namespace {
+
+std::atomic<long> pause_ns;  // for the handler; below a second
+
+extern "C" void sleep_in_handler(int) {
+  const int before = errno;
+  const timespec length{.tv_sec = 0, .tv_nsec = pause_ns.load()};
+  nanosleep(&length, nullptr);  // shorter is as good
+  errno = before;
+}
+
+// As where the machine has other things to do: the threads that move data sleep, too.
+void stop_all_threads(long nanoseconds) {
+  pause_ns = nanoseconds;
+  struct sigaction action = {};
+  action.sa_handler = sleep_in_handler;
+  action.sa_flags = SA_RESTART;
+  if (sigaction(SIGUSR2, &action, nullptr) != 0)
+    throw std::system_error(errno, std::generic_category(), "sigaction");
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const pid_t thread = std::stoi(task.path().filename().string());
+    if (thread == gettid()) continue;
+    if (tgkill(getpid(), thread, SIGUSR2) != 0 && errno != ESRCH)  // it has ended
+      throw std::system_error(errno, std::generic_category(), "tgkill");
+  }
+  sleep_in_handler(SIGUSR2);
+}
 
 class LateOperation : public Operation {
  public:
@@ -36,7 +70,7 @@ void Delays::pause() {
   // Not by std::uniform_int_distribution, whose numbers differ between libraries.
   const std::uint64_t drawn = random_();
   if (!is_late_ || drawn % 3 != 0) return;
-  std::this_thread::sleep_for(std::chrono::microseconds((drawn >> 8) % 4000));
+  stop_all_threads(static_cast<long>((drawn >> 8) % 4'000'000));
 }
 
 DelayedCommunicator::DelayedCommunicator(Communicator& inner, std::uint64_t seed)

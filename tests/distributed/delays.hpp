@@ -12,7 +12,8 @@
 namespace trireme::testing {
 
 // Draws which calls are late, the same for equal seed and rank: on every second rank (the seed says
-// which) every third call, by up to 4 ms. One caller at a time.
+// which) every third call, by up to 4 ms. All threads of the process sleep then, by SIGUSR2. One
+// caller at a time.
 class Delays {
  public:
   Delays(std::uint64_t seed, int rank);

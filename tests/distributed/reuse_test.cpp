@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of a node read each other's memory: a rank whose operation is complete may write its own.
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "ranks.hpp"
@@ -58,6 +61,29 @@ TEST_P(Reuse, NodeReduceScatterIsNotOverWhileOthersReadThisRanksData) {
     check_sums_of_what_was_given(communicator, [&](Span data) {
       communicator.node_reduce_scatter(data, offsets, {}).wait();
     });
+  });
+}
+
+// The last rank is late with what is left to do after it has posted.
+TEST_P(Reuse, AGatherOfSharedMemoryTouchesNothingOnceItIsOverForTheOwner) {
+  on_every_rank([](Communicator& world) {
+    const std::unique_ptr<Communicator> node = world.split(world.placement().node, world.rank());
+    const auto size = static_cast<std::size_t>(node->size());
+    const auto rank = static_cast<std::size_t>(node->rank());
+    const Buffer buffer = node->allocate_shared(size * sizeof(double));
+    auto* const data = reinterpret_cast<double*>(buffer.data());
+    std::vector<std::size_t> offsets;
+    for (std::size_t r = 0; r <= size; ++r) offsets.push_back(r);
+    for (int round = 0; round < 20; ++round) {
+      data[rank] = round;
+      Request gather = node->all_gather({data, size, DType::kF64}, offsets);
+      if (rank + 1 == size) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      gather.wait();
+      data[rank] = round + 0.5;
+      node->barrier();
+      for (std::size_t r = 0; r < size; ++r) ASSERT_EQ(data[r], round + 0.5) << "of rank " << r;
+      node->barrier();
+    }
   });
 }
 
