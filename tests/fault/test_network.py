@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Section network of the configuration, `trainer bench comm` and `trainer doctor`, under mpirun.
 
-Ranks of a node share memory, so that few messages travel here: `bench comm --messages` does without,
+Ranks of a node share memory, so that few messages travel here: `bench comm --ranks-per-node 1` does without,
 and Open MPI is told to prefer TCP to its own shared memory. The loopback interface counts the bytes.
 """
 
@@ -34,7 +34,7 @@ class NetworkTest(TrainerTest):
     def bench(self, *words: object, **environment: str) -> tuple[dict, int]:
         """The header of a benchmark of messages, and what it moved over the loopback interface."""
         before = loopback_bytes()
-        done = self.mpirun_call("bench", "comm", "--messages", "--json", "--sizes", BENCH_BYTES,
+        done = self.mpirun_call("bench", "comm", "--ranks-per-node", 1, "--json", "--sizes", BENCH_BYTES,
                                 *words, **environment)
         return json.loads(done.stdout.splitlines()[0]), loopback_bytes() - before
 

@@ -117,7 +117,7 @@ Part part_of(std::span<const std::size_t> offsets, int local_rank, int local_siz
 // The parts of all local ranks: [local_size + 1], where each begins, and the end.
 std::vector<std::size_t> offsets_of_parts(std::span<const std::size_t> offsets, int local_size);
 // Of this rank's part in a node_reduce_scatter, what it sums for all nodes: each of its shards is
-// cut into one piece a node, at multiples of 64 bytes. Ascending; none is empty.
+// cut into one cell a node, at multiples of 64 bytes. Ascending; none is empty.
 std::vector<Part> summed_parts(std::span<const std::size_t> offsets, const Placement& placement,
                                DType dtype);
 

@@ -131,8 +131,6 @@ void add_target(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
 void add_measuring_options(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
   sub.add_flag("--json", line.json, "one JSON object a line, for scripts");
   if (spec.command != Command::kBenchComm) return;
-  sub.add_flag("--messages", line.messages,
-               "without the memory that the ranks of a node share: all data travels as messages");
   sub.add_option("--sizes", line.sizes,
                  "bytes to sum, as in 4,1KiB,64MiB; by default the powers of 4 from 4 to 64MiB")
       ->type_name("SIZE,...")
@@ -152,6 +150,13 @@ void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
     add_measuring_options(*sub, spec, line);
   }
   const bool trains = spec.command == Command::kTrain || spec.command == Command::kResume;
+  if (trains || spec.command == Command::kBenchComm) {
+    sub->add_option("--ranks-per-node", line.ranks_per_node,
+                    "take every N ranks of a host as a node of their own: memory is shared, and "
+                    "gradients are exact, within a node only; 1: all data travels as messages")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1 << 20));
+  }
   if (spec.command == Command::kTrain || spec.command == Command::kValidate) {
     sub->add_flag("--print-config", line.print_config,
                   "print the resolved configuration with where each value comes from, and end");

@@ -23,7 +23,7 @@ struct CommandLine {
   bool allow_changes = false;  // resume: accept changes that would otherwise be refused
   std::string split = "test";  // eval
   std::string network;         // file of network settings that replace the configuration's; or ""
-  bool messages = false;       // bench comm: without the memory that ranks of a node share
+  int ranks_per_node = 0;      // train, resume, bench comm: of the nodes made of a host; 0: one
   bool json = false;           // bench comm, doctor: JSON lines
   std::vector<std::uint64_t> sizes;  // bench comm: bytes; empty: its own
 };

@@ -38,11 +38,13 @@ Estimate estimate(const Session& session, const RankCounts& ranks) {
   for (const NamedTensor& t : replica.frozen) result.frozen_parameters += t.tensor.numel();
   result.trained_parameters = replica.num_trained();
   const ParallelConfig& parallel = session.config().parallel;
-  const std::int64_t owed = keeps_residuals(parallel) ? trained : 0;  // by a node
-  result.residual_bytes = owed / ranks.node;
+  // By a node, of its sum; and by all nodes, of the whole (which PowerSGD does not round).
+  const std::int64_t owed = keeps_residuals(parallel) && ranks.num_nodes > 1 ? trained : 0;
+  const std::int64_t owed_of_all = parallel.compression == "powersgd" ? 0 : owed;
+  result.residual_bytes = (owed + owed_of_all / ranks.num_nodes) / ranks.node;
   result.memory_bytes = 2 * trained + fixed + result.residual_bytes +
                         state / (parallel.shard_over == "world" ? ranks.world : ranks.node);
-  result.checkpoint_bytes = trained + fixed + state + owed * ranks.num_nodes;
+  result.checkpoint_bytes = trained + fixed + state + owed * ranks.num_nodes + owed_of_all;
   return result;
 }
 

@@ -26,7 +26,7 @@ std::string warning_of_rare_averages(const Config& config, const RunLength& leng
          (whole ? plural(length.total_steps, "step") + " of the run"
                 : plural(length.steps_per_epoch, "step") + " of an epoch") +
          ": nodes are averaged " + (whole ? "" : "that rarely, and ") + "after the last step" +
-         (whole ? " only" : "") + "; evaluations, checkpoints and stops wait for an average";
+         (whole ? " only" : "") + "; evaluations and checkpoints wait for an average";
 }
 
 void check_length(const Session& session, Communicator& world, bool apart) {

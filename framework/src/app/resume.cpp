@@ -51,7 +51,8 @@ std::string warning_of_nodes(int before, int now, const std::string& key) {
   if (before == 0 || before == now || key.empty()) return {};
   return "the checkpoint was made on " + plural(before, "node") + ", and this run is on " +
          plural(now, "node") + ": " + key +
-         " acts between nodes, so that the run goes on otherwise than it would have there";
+         " acts between nodes, so that the run goes on otherwise than it would have there" +
+         (now == 1 ? ", and without what compression owes" : "");
 }
 
 void require_same_split(const Config& trained, const Config& now) {

@@ -55,7 +55,7 @@ int run_launched(const CommandLine& command_line, const Registry& registry) {
   std::unique_ptr<Launch> launch;
   try {
     launch = std::make_unique<Launch>(std::move(network),
-                                      MpiOptions{.node_memory = !command_line.messages});
+                                      MpiOptions{.ranks_per_node = command_line.ranks_per_node});
     require_network(launch->world(), launch->network(), launch->transport());
     const int code = run_command(command_line, registry, *launch);
     launch->finish();

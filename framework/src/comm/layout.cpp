@@ -13,8 +13,8 @@ int local_rank_with(std::size_t shard, std::size_t num_shards, std::size_t local
 }
 
 // What the ranks that have this shard sum of it on this node.
-Part piece_of_node(std::span<const std::size_t> offsets, std::size_t shard, std::size_t node,
-                   std::size_t num_nodes, DType dtype) {
+Part cell_of_node(std::span<const std::size_t> offsets, std::size_t shard, std::size_t node,
+                  std::size_t num_nodes, DType dtype) {
   constexpr std::size_t kCutBytes = 64;
   const std::size_t alignment = kCutBytes / size_of(dtype);
   const std::size_t count = offsets[shard + 1] - offsets[shard];
@@ -50,9 +50,9 @@ std::vector<Part> summed_parts(std::span<const std::size_t> offsets, const Place
   for (std::size_t shard = 0; shard < num_shards; ++shard) {
     const auto local_size = static_cast<std::size_t>(placement.local_size);
     if (local_rank_with(shard, num_shards, local_size) != placement.local_rank) continue;
-    const Part piece = piece_of_node(offsets, shard, static_cast<std::size_t>(placement.node),
-                                     static_cast<std::size_t>(placement.num_nodes), dtype);
-    if (piece.size() > 0) parts.push_back(piece);
+    const Part cell = cell_of_node(offsets, shard, static_cast<std::size_t>(placement.node),
+                                   static_cast<std::size_t>(placement.num_nodes), dtype);
+    if (cell.size() > 0) parts.push_back(cell);
   }
   return parts;
 }
@@ -114,10 +114,10 @@ std::vector<Cell> cells_of_shards(std::span<const std::size_t> offsets, const La
           ranks[static_cast<std::size_t>(local_rank_with(shard, num_shards, ranks.size()))]);
     }
     for (std::size_t node = 0; node < num_nodes; ++node) {
-      const Part piece = piece_of_node(offsets, shard, node, num_nodes, dtype);
-      if (piece.size() == 0) continue;
+      const Part cell = cell_of_node(offsets, shard, node, num_nodes, dtype);
+      if (cell.size() == 0) continue;
       cells.push_back(
-          {.begin = piece.begin, .end = piece.end, .owner = holders[node], .holders = holders});
+          {.begin = cell.begin, .end = cell.end, .owner = holders[node], .holders = holders});
     }
   }
   return cells;

@@ -53,14 +53,16 @@ std::string init(bool by_mpirun) {
 // [rank] -> lowest rank of its node
 std::vector<int> find_nodes(MPI_Comm comm, int rank, int size, int ranks_per_node) {
   std::vector<int> nodes(static_cast<std::size_t>(size));
-  if (ranks_per_node > 0) {
-    for (int r = 0; r < size; ++r)
-      nodes[static_cast<std::size_t>(r)] = r / ranks_per_node * ranks_per_node;
-    return nodes;
-  }
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
             "MPI_Comm_split_type");
+  if (ranks_per_node > 0) {
+    int place = 0;  // on the host
+    check_mpi(MPI_Comm_rank(node, &place), "MPI_Comm_rank");
+    MPI_Comm host = node;
+    check_mpi(MPI_Comm_split(host, place / ranks_per_node, place, &node), "MPI_Comm_split");
+    check_mpi(MPI_Comm_free(&host), "MPI_Comm_free");
+  }
   int lowest = rank;
   check_mpi(MPI_Bcast(&lowest, 1, MPI_INT, 0, node), "MPI_Bcast");
   check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");

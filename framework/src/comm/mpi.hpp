@@ -21,8 +21,7 @@ struct MpiOptions {
   int max_in_flight = 1024;
   // Whether the ranks of a node share memory; else all data travels as messages.
   bool node_memory = true;
-  // Consecutive ranks that count as one node, whatever host they are on; 0: the hosts decide. For
-  // tests of several nodes on one host.
+  // Every so many ranks of a host, in their order, count as a node of their own; 0: all of them.
   int ranks_per_node = 0;
 };
 

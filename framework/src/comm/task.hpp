@@ -30,15 +30,17 @@ class Task : public Operation {
   std::chrono::steady_clock::time_point completed_at() const override { return completed_at_; }
 
  protected:
-  // Called on the progress thread only, until it returns kComplete or throws a std::exception.
+  // Called until it returns kComplete or throws a std::exception: on the progress thread only, or
+  // by anyone (callers_help), but by one thread at a time.
   virtual Advance advance() = 0;
-  // Whether callers that wait advance it, too. advance() is then called by any thread, one at a
-  // time; a step that throws must throw again when it is repeated.
+  // Whether callers that wait advance it, too. A step that throws must throw again when it is
+  // repeated.
   virtual bool callers_help() const { return false; }
   // Whether callers that help look again at once for a while, or give up their core after each
   // look: to others of the node that have no core of their own.
   virtual bool helpers_spin() const { return false; }
-  // For messages: the operation, and what it still waits for ("rank 1, 3"). Progress thread only.
+  // For messages: the operation, and what it still waits for ("rank 1, 3"). Called like
+  // advance(); describe() at any time.
   virtual std::string describe() const = 0;
   virtual std::string waits_for() const = 0;
 

@@ -319,7 +319,7 @@ Section parallel_section() {
                 "train.clip_norm acts on each node's own gradient.",
                 {.min = 1}),
           field("compression", parallel, &ParallelConfig::compression,
-                "How gradients travel between nodes (with --messages between all ranks). fp16, "
+                "How gradients travel between nodes (all ranks with --ranks-per-node 1). fp16, "
                 "bf16: each node's sum is rounded "
                 "once, added in fp32, and the sum rounded once more; half the bytes. "
                 "powersgd: as products of thin matrices; a hundredth of the bytes, but "

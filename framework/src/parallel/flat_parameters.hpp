@@ -73,7 +73,7 @@ class FlatParameters {
   BucketPlan plan_;
   std::vector<at::Tensor> values_, gradients_;  // [bucket]
   std::vector<std::uint32_t> versions_;         // [parameter] at begin_step()
-  std::vector<std::size_t> holders_;            // [bucket] of the values' memory, at begin_step()
+  std::vector<std::size_t> holders_;  // [bucket] how many have the values' memory, at begin_step()
 };
 
 }  // namespace trireme

@@ -36,7 +36,8 @@ class GradientReduction {
   // only known after finish_step().
   virtual bool test(std::size_t bucket) = 0;
   // Collective, after the last post(): waits (on a GPU the device does). Then this rank's part of
-  // each bucket's gradients holds the sum over ranks; the rest of the gradients is unspecified.
+  // each bucket's gradients holds the sum over the ranks of Sharding::summing(); the rest of the
+  // gradients is unspecified.
   virtual void finish_step() = 0;
   // When a bucket's sum was complete; after finish_step(), before the next begin_step(). On a GPU
   // it waits for that.

@@ -70,8 +70,8 @@ class GradientSync {
   void begin_step(std::int64_t step, std::function<void(std::size_t bucket)> update = {});
   void expect_last_backward();  // from here on full buckets are posted
   // Collective. Posts what is left and waits (on a GPU the device does). Afterwards this rank's
-  // part of each bucket's gradients holds the sum over ranks; the rest of the gradients is
-  // unspecified.
+  // part of each bucket's gradients holds the sum over the ranks of Sharding::summing(); the rest
+  // of the gradients is unspecified.
   void finish_step();
 
   // After finish_step(). On a GPU it waits for the reductions.

@@ -29,7 +29,7 @@ at::Tensor narrow(const at::Tensor& flat, Part part) {
                      static_cast<std::int64_t>(part.size()));
 }
 
-// The same on every rank: numbers from [-1, 1) that belong to the parameter.
+// The same on every rank and in every run: numbers from [-1, 1) that belong to the parameter.
 at::Tensor first_q(std::size_t parameter, std::int64_t columns, std::int64_t rank) {
   at::Tensor q = at::empty({columns, rank}, at::kFloat);
   auto* numbers = q.mutable_data_ptr<float>();
@@ -41,7 +41,8 @@ at::Tensor first_q(std::size_t parameter, std::int64_t columns, std::int64_t ran
 }
 
 // Gram-Schmidt, each column against all before, twice ("twice is enough": Parlett 1980), in double:
-// a column that is left with nothing becomes zero. (n, rank), in place.
+// a column that is left with nothing becomes zero, one that is not finite stays so. (n, rank), in
+// place.
 void orthonormalize(const at::Tensor& matrix) {
   const at::Tensor wide = matrix.to(at::kDouble);
   for (std::int64_t c = 0; c < wide.size(1); ++c) {
@@ -52,10 +53,10 @@ void orthonormalize(const at::Tensor& matrix) {
       column.sub_(at::matmul(others, at::matmul(others.t(), column)));
     }
     const auto norm = column.norm().item<double>();
-    if (norm > 1e-7 * before) {
-      column.div_(norm);
-    } else {
+    if (norm <= 1e-7 * before) {
       column.zero_();
+    } else {
+      column.div_(norm);
     }
   }
   matrix.copy_(wide);
@@ -198,9 +199,12 @@ void PowerSgd::finish_step() {
   for (Matrix& matrix : matrices_) {
     const at::Tensor new_q = q.narrow(0, matrix.q_begin, matrix.columns);
     decompress(matrix, p.narrow(0, matrix.p_begin, matrix.rows), new_q);
-    // A column that found nothing this time starts from where it was the next time.
+    // Of length one, so that no power of the gradient leaves the range of float32. A column that
+    // found nothing this time starts from where it was the next time.
     for (std::int64_t c = 0; c < rank; ++c) {
-      if (new_q.select(1, c).any().item<bool>()) matrix.q.select(1, c).copy_(new_q.select(1, c));
+      const at::Tensor column = new_q.select(1, c).to(at::kDouble);
+      const auto norm = column.norm().item<double>();
+      if (norm > 0) matrix.q.select(1, c).copy_(column.div(norm));
     }
   }
   finished_at_ = Clock::now();

@@ -24,11 +24,12 @@ Residuals::Residuals(const FlatParameters& flat, const Sharding& sharding, bool 
   Communicator& all = sharding.communicator();
   lane_ = all.split(all.placement().local_rank, all.rank());
   for (std::size_t b = 0; b < flat.plan().buckets.size(); ++b) {
-    const Part part = sharding.part(flat.plan().buckets[b].shard_offsets);
+    const Part part =
+        num_nodes() == 1 ? Part{} : sharding.part(flat.plan().buckets[b].shard_offsets);
     parts_.push_back(at::zeros_like(narrow(flat.values(b), part)));
     if (!of_sums) continue;
     std::size_t count = 0;
-    for (const Part& sum : summed(b)) count += sum.size();
+    for (const Part& sum : num_nodes() == 1 ? std::vector<Part>() : summed(b)) count += sum.size();
     sums_.push_back(at::zeros_like(narrow(flat.values(b), {.begin = 0, .end = count})));
   }
 }
@@ -75,6 +76,7 @@ void Residuals::visit_slot(const std::string& slot, std::size_t bucket, const at
 }
 
 void Residuals::visit(const GradientReduction::Visit& visit) const {
+  if (num_nodes() == 1) return;
   for (std::size_t b = 0; b < parts_.size(); ++b) {
     for (int node = 0; node < num_nodes(); ++node)
       visit_slot(slot_of(node), b, whole_of_node(b, node), visit);
@@ -112,6 +114,7 @@ at::Tensor Residuals::fetch_slot(const std::string& slot, std::size_t bucket,
 
 void Residuals::restore(const GradientReduction::Fetch& fetch) {
   const at::NoGradGuard no_grad;
+  if (num_nodes() == 1) return;
   const int saved = nodes_in(fetch), here = sharding_.communicator().placement().node;
   for (std::size_t b = 0; b < parts_.size(); ++b) {
     parts_[b].zero_();

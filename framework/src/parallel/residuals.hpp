@@ -19,7 +19,7 @@ namespace trireme {
 // (summed_parts). Neither depends on how parameters are put into buckets.
 class Residuals {
  public:
-  // Collective. Zero at first. Both must outlive this.
+  // Collective. Zero at first; empty on one node, which compresses nothing. Both must outlive this.
   Residuals(const FlatParameters& flat, const Sharding& sharding, bool of_sums);
 
   const at::Tensor& part(std::size_t bucket) const { return parts_[bucket]; }  // this rank's
@@ -27,7 +27,7 @@ class Residuals {
   const at::Tensor& of_sums(std::size_t bucket) const { return sums_[bucket]; }
 
   // Collective. A checkpoint of another number of nodes is what is owed in all: node 0 takes it
-  // over.
+  // over. One node owes nothing: what a checkpoint holds is dropped.
   void visit(const GradientReduction::Visit& visit) const;
   void restore(const GradientReduction::Fetch& fetch);
 

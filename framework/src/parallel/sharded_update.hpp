@@ -31,7 +31,8 @@ class ShardedUpdate {
   void scale_gradients(double factor);  // of this rank's parts
 
   // Collective; no rank may be in forward or backward any more. Updates this rank's parts with
-  // rates [group] and makes all parameters equal on all ranks. step: 1-based.
+  // rates [group] and makes all parameters equal on all ranks of Sharding::summing(). step:
+  // 1-based.
   void step(std::span<const double> rates, std::int64_t step);
   // The two halves of step(): not collective, one bucket's update, each once a step (Note [Updates
   // inside backward]); and, collective, what makes all parameters equal after the last of them.

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 #include <ATen/core/grad_mode.h>
@@ -111,14 +112,15 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   buffers_.finish_step();
   const SquaredNorm squared_norm = update_.squared_norm();
   local.squares = squared_norm.sum;
-  local.bad_gradients = squared_norm.is_finite ? 0 : 1;
+  // So small that no sum over ranks is infinite: all ranks then decide the same.
+  const double most = std::numeric_limits<double>::max() / control_.size();
+  local.bad_gradients = squared_norm.is_finite && squared_norm.sum.value() <= most ? 0 : 1;
   local.saturated = static_cast<double>(reduction_->counts().saturated);
   local.underflowed = static_cast<double>(reduction_->counts().underflowed);
   flat_.require_unwritten();
   const Sums all = agree(local);  // all ranks have finished backward
   const double norm = std::sqrt(all.squares.value());
-  if (all.not_finite > 0 || all.bad_gradients > 0 || !std::isfinite(norm))
-    report_not_finite(step, local, all);
+  if (all.not_finite > 0 || all.bad_gradients > 0) report_not_finite(step, local, all);
   if (config_.train.clip_norm > 0 && norm > config_.train.clip_norm) {
     update_.scale_gradients(config_.train.clip_norm / norm);
   }
@@ -163,8 +165,7 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
     sync_.expect_last_backward();
   }
   // Of the mean over this node's samples where it trains for itself: nodes have equally many.
-  const double nodes = average_ ? control_.placement().num_nodes : 1;
-  backward(loss * (nodes / (task_.mean_loss ? terms : 1)));
+  backward(loss * (sharding_.num_sums() / (task_.mean_loss ? terms : 1)));
   // Numbers are read last: reading waits for a GPU, which should have the backward pass by then.
   const at::NoGradGuard no_grad;
   sums.metric += task_.metric(output, batch.target).item<double>();
@@ -194,7 +195,7 @@ TrainingStep::Sums TrainingStep::agree(Sums local) const {
   ExactSum::Limbs& limbs = local.squares.limbs();
   Request sum = control_.all_reduce({numbers.data(), numbers.size(), DType::kF64});
   // Of this node's gradient where it trains for itself. (A GPU is a node of one rank.)
-  Communicator& summing = average_ ? sharding_.summing() : control_;
+  Communicator& summing = sharding_.num_sums() > 1 ? sharding_.summing() : control_;
   Request squares;
   if (summing.size() > 1) squares = summing.all_reduce({limbs.data(), limbs.size(), DType::kI64});
   sum.wait();

@@ -69,8 +69,7 @@ class Trainer {
   enum class Evaluation { kNotDue, kDone, kCutOff };
   Evaluation evaluate_if_due();  // kCutOff: on a request to stop; then it is pending
   bool evaluate();               // false: cut off
-  // The step before this one after which all nodes had the same parameters: evaluations and
-  // checkpoints that fell due since then are due now.
+  // Whether one fell due since nodes were last together.
   bool evaluation_due() const;
   std::optional<EvalEvent> evaluate_on(const std::string& split,
                                        const std::shared_ptr<const Dataset>& dataset);

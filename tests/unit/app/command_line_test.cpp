@@ -58,10 +58,11 @@ TEST(CommandLine, BenchAndDoctorNeedNoConfiguration) {
 
 TEST(CommandLine, SizesOfTheBenchmarkAreBytesWithOrWithoutUnits) {
   const CommandLine line =
-      parse({"bench", "comm", "--sizes", "4,1KiB,64MiB", "--messages", "--json"}).command_line;
+      parse({"bench", "comm", "--sizes", "4,1KiB,64MiB", "--ranks-per-node", "1", "--json"})
+          .command_line;
   EXPECT_EQ(line.command, Command::kBenchComm);
   EXPECT_EQ(line.sizes, (std::vector<std::uint64_t>{4, 1024, 64 << 20}));
-  EXPECT_TRUE(line.messages);
+  EXPECT_TRUE(line.ranks_per_node == 1);
   EXPECT_TRUE(line.json);
 }
 

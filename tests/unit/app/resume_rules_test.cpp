@@ -95,6 +95,8 @@ TEST(ResumeRules, AnotherNumberOfNodesIsToldWhereItMatters) {
   EXPECT_EQ(warning_of_nodes(2, 2, key), "");
   EXPECT_EQ(warning_of_nodes(0, 2, key), "") << "an older checkpoint";
   const std::string warning = warning_of_nodes(2, 1, key);
+  EXPECT_NE(warning.find("without what compression owes"), std::string::npos) << warning;
+  EXPECT_EQ(warning_of_nodes(1, 2, key).find("owes"), std::string::npos);
   EXPECT_NE(warning.find("made on 2 nodes, and this run is on 1 node: parallel.compression"),
             std::string::npos)
       << warning;
@@ -151,14 +153,18 @@ TEST(Estimate, CountsWhatCompressionOwes) {
   config.parallel.compression = "powersgd";
   config.parallel.error_feedback = false;
   const Session powersgd(config, registry, *world);
-  for (const Session* session : {&fp16, &powersgd}) {
+  // A part of two on each node; and of what fp16 takes off the sums, a part of four.
+  for (const auto& [session, owed] : {std::pair(&fp16, 144 + 72), std::pair(&powersgd, 144)}) {
     const Estimate owing = estimate(*session, four);
-    EXPECT_EQ(owing.residual_bytes, 4 * 72 / 2) << "a part of two on each node";
-    EXPECT_EQ(owing.memory_bytes, estimate(without, four).memory_bytes + 4 * 72 / 2);
-    EXPECT_EQ(owing.checkpoint_bytes, estimate(without, four).checkpoint_bytes + 2 * 4 * 72)
-        << "each node's";
-    EXPECT_NE(to_text(owing, *session, four).find("of it 144 B that compression owes"),
+    EXPECT_EQ(owing.residual_bytes, owed);
+    EXPECT_EQ(owing.memory_bytes, estimate(without, four).memory_bytes + owed);
+    const std::int64_t sets = session == &fp16 ? 3 : 2;  // each node's, and that of the sums
+    EXPECT_EQ(owing.checkpoint_bytes, estimate(without, four).checkpoint_bytes + sets * 4 * 72);
+    EXPECT_NE(to_text(owing, *session, four)
+                  .find("of it " + std::to_string(owed) + " B that compression owes"),
               std::string::npos);
+    EXPECT_EQ(estimate(*session, {.world = 2, .node = 2, .num_nodes = 1}).residual_bytes, 0)
+        << "on one node nothing is compressed";
   }
   EXPECT_EQ(to_text(estimate(without, four), without, four).find("owes"), std::string::npos);
 }

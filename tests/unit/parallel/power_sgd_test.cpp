@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <limits>
+
 #include "comm/threads.hpp"
 
 namespace trireme {
@@ -105,6 +107,44 @@ TEST(PowerSgd, WhatItMissesComesLater) {
         EXPECT_LT(distance(sent / kSteps, exact), first / 5) << "on average all of it arrives";
       },
       kNodesOfTwo);
+}
+
+// Of rank two, of one node each: the product of the factors' lengths stays in float32's range.
+std::vector<at::Tensor> scaled_gradients(const Gradients& gradients, float scale) {
+  std::vector<at::Tensor> own;
+  for (const NamedTensor& p : gradients.flat->parameters())
+    own.push_back(torch::zeros(p.tensor.sizes()));
+  own[0] = scale * (torch::outer(numbers({20}, 1), numbers({30}, 2)) +
+                    torch::outer(numbers({20}, 3), numbers({30}, 4)));
+  return own;
+}
+
+TEST(PowerSgd, LosesNoGradientForItsSize) {
+  run_as_threads(2,
+                 [](Communicator& c) {
+                   for (const float scale : {3e19F, 1e-24F}) {
+                     Gradients gradients(c, 2);
+                     const auto own = scaled_gradients(gradients, scale);
+                     for (int step = 0; step < 4; ++step) {
+                       const at::Tensor sum = gradients.reduce(own, step)[0].to(at::kDouble);
+                       EXPECT_LT(distance(sum, 2 * own[0].to(at::kDouble)), 1e-5)
+                           << scale << " at " << step;
+                     }
+                   }
+                 },
+                 {.ranks_per_node = 1});
+}
+
+TEST(PowerSgd, PassesOnWhatIsNotFinite) {
+  run_as_threads(2,
+                 [](Communicator& c) {
+                   Gradients gradients(c, 2);
+                   auto own = scaled_gradients(gradients, 1);
+                   gradients.reduce(own, 0);
+                   if (c.rank() == 1) own[0][3][5] = std::numeric_limits<float>::infinity();
+                   EXPECT_FALSE(gradients.reduce(own, 1)[0].isfinite().all().item<bool>());
+                 },
+                 {.ranks_per_node = 1});
 }
 
 TEST(PowerSgd, AStepWithoutGradientsLeavesItAlive) {
