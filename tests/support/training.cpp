@@ -21,6 +21,10 @@ class Recorder : public Observer {
     run_.losses.push_back(event.loss);
     run_.metrics.push_back(event.metric);
     run_.rates.push_back(event.lr);
+    run_.norms.push_back(event.grad_norm);
+    run_.sent_bytes.push_back(event.comm_sent_bytes);
+    run_.saturated.push_back(event.comm_saturated);
+    run_.underflowed.push_back(event.comm_underflowed);
   }
   void on_eval(const EvalEvent& event) override { run_.evaluations.push_back(event); }
   void on_checkpoint(const CheckpointEvent& event) override { run_.checkpoints.push_back(event); }

@@ -2,6 +2,7 @@
 // Whole trainings inside a test, with ranks as threads.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -18,7 +19,8 @@ Registry all_parts();  // built-in data sets, losses, metrics and the shipped mo
 Config config_of(const std::string& yaml, const Registry& registry = all_parts());
 
 struct TrainingRun {
-  std::vector<double> losses, metrics, rates;  // [step]
+  std::vector<double> losses, metrics, rates, norms;             // [step]
+  std::vector<std::int64_t> sent_bytes, saturated, underflowed;  // [step], of communication
   std::vector<EvalEvent> evaluations;
   std::vector<CheckpointEvent> checkpoints;
   std::vector<at::Tensor> parameters, buffers;  // rank 0's, afterwards; row-major copies

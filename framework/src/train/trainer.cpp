@@ -108,7 +108,9 @@ EndEvent Trainer::run() {
     step_ms += outcome.event.step_ms;
     parts_.observer.on_step(outcome.event);
     if (!outcome.together) continue;
-    stopped = evaluate_if_due() == Evaluation::kCutOff || (outcome.stop && !done());
+    // A stop brings nodes together early; an evaluation is due when they would have been.
+    const bool planned = step_.period().together_after(state_.step);
+    stopped = (planned && evaluate_if_due() == Evaluation::kCutOff) || (outcome.stop && !done());
     save_if_due(stopped || done());
   }
   EndEvent end{.status = stopped ? "stopped" : out_of_patience() ? "early_stop" : "finished"};
@@ -123,22 +125,21 @@ EndEvent Trainer::run() {
 // of a step.
 bool Trainer::evaluation_due() const {
   if (state_.step >= length_.total_steps) return true;
-  // Where a stop has brought nodes together early, it is due when they would have been.
-  if (!step_.period().together_after(state_.step)) return false;
   const double period =
       parts_.config.train.eval_every_epochs * static_cast<double>(length_.steps_per_epoch);
   const auto periods = [&](std::int64_t step) {
     return std::floor(static_cast<double>(step) / period + 1e-9);
   };
-  return period > 0 &&
-         periods(state_.step) > periods(step_.period().last_together_before(state_.step));
+  return period > 0 && periods(state_.step) > periods(state_.evaluated_to);
 }
 
 Trainer::Evaluation Trainer::evaluate_if_due() {
   new_best_ = false;
   const TrainingState before = state_;
+  const bool due = evaluation_due();
   state_.evaluation_pending = false;
-  if (!evaluation_due()) return Evaluation::kNotDue;
+  state_.evaluated_to = state_.step;
+  if (!due) return Evaluation::kNotDue;
   if (evaluate()) return Evaluation::kDone;
   state_ = before;
   state_.evaluation_pending = true;

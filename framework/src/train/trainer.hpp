@@ -69,7 +69,7 @@ class Trainer {
   enum class Evaluation { kNotDue, kDone, kCutOff };
   Evaluation evaluate_if_due();  // kCutOff: on a request to stop; then it is pending
   bool evaluate();               // false: cut off
-  // Whether one fell due since nodes were last together.
+  // Whether one fell due since the last one.
   bool evaluation_due() const;
   std::optional<EvalEvent> evaluate_on(const std::string& split,
                                        const std::shared_ptr<const Dataset>& dataset);

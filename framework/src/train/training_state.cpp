@@ -18,6 +18,7 @@ std::string to_json(const StateDocument& document) {
   json["best_step"] = document.state.best_step;
   json["evaluations_without_best"] = document.state.evaluations_without_best;
   json["evaluation_pending"] = document.state.evaluation_pending;
+  json["evaluated_to"] = document.state.evaluated_to;
   json["world_size"] = document.world_size;
   json["num_nodes"] = document.num_nodes;
   json["environment"] = Json::parse(document.environment);
@@ -37,6 +38,8 @@ StateDocument parse_state(const std::string& text, const std::string& where) {
     document.state.evaluations_without_best =
         json.at("evaluations_without_best").get<std::int64_t>();
     document.state.evaluation_pending = json.value("evaluation_pending", false);
+    const std::int64_t before = document.state.step - (document.state.evaluation_pending ? 1 : 0);
+    document.state.evaluated_to = json.value("evaluated_to", before);
     document.world_size = json.at("world_size").get<int>();
     document.num_nodes = json.value("num_nodes", 0);
     document.environment = json.at("environment").dump();

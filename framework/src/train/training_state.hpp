@@ -13,6 +13,9 @@ struct TrainingState {
   std::optional<double> best_metric;  // on the validation split
   std::int64_t best_step = 0;
   std::int64_t evaluations_without_best = 0;  // since then
+  // Those that were due up to this step have been made. Before `step` where a stop has cut one off,
+  // or has come between two steps after which nodes are together.
+  std::int64_t evaluated_to = 0;
   // The evaluation after this step was cut off by a request to stop; a resumed run makes up for it,
   // unless its new configuration does not want it any more.
   bool evaluation_pending = false;

@@ -62,7 +62,7 @@ TEST(CommandLine, SizesOfTheBenchmarkAreBytesWithOrWithoutUnits) {
           .command_line;
   EXPECT_EQ(line.command, Command::kBenchComm);
   EXPECT_EQ(line.sizes, (std::vector<std::uint64_t>{4, 1024, 64 << 20}));
-  EXPECT_TRUE(line.ranks_per_node == 1);
+  EXPECT_EQ(line.ranks_per_node, 1);
   EXPECT_TRUE(line.json);
 }
 

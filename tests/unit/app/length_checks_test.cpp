@@ -39,11 +39,11 @@ TEST(LengthChecks, AveragesLessThanOnceAnEpochAreWorthALine) {
   EXPECT_EQ(warning(10), "");
   EXPECT_EQ(warning(11),
             "parallel.sync_every 11 is more than the 10 steps of an epoch: nodes are averaged that "
-            "rarely, and after the last step; evaluations, checkpoints and stops wait for an "
+            "rarely, and after the last step; evaluations and checkpoints wait for an "
             "average");
   EXPECT_EQ(warning(26),
             "parallel.sync_every 26 is more than the 25 steps of the run: nodes are averaged after "
-            "the last step only; evaluations, checkpoints and stops wait for an average");
+            "the last step only; evaluations and checkpoints wait for an average");
 }
 
 }  // namespace

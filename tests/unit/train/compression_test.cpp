@@ -122,6 +122,23 @@ TEST(Compression, AResumeWithoutWhatIsOwedWouldBeAnother) {
   }
 }
 
+// Gradients of the first layer grow with the input.
+TEST(Compression, TellsWhatTheTypeCouldNotHold) {
+  const auto of_input = [](const std::string& compression, const std::string& deviation) {
+    std::string text = yaml("compression: " + compression);
+    const std::string one = "std: [0.25, 0.25, 0.25]";
+    text.replace(text.find(one), one.size(),
+                 "std: [" + deviation + ", " + deviation + ", " + deviation + "]");
+    Config config = config_of(text);
+    config.train.max_steps = 1;
+    return train(config, kTwoNodes);
+  };
+  EXPECT_GT(of_input("fp16", "1e-9").saturated[0], 0);
+  EXPECT_EQ(of_input("fp16", "0.25").saturated[0], 0);
+  EXPECT_EQ(of_input("bf16", "1e-9").saturated[0], 0) << "which has the range of fp32";
+  EXPECT_EQ(of_input("none", "1e-9").saturated[0], 0);
+}
+
 TEST(Compression, OfDoublesIsRefused) {
   EXPECT_THROW(config_of(yaml("compression: fp16", "fp64")), ConfigError);
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "comm/shared_error.hpp"
+#include "comm/threads.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/training.hpp"
 
@@ -119,6 +120,100 @@ TEST(LocalSgd, AStopAveragesAtOnceAndTheRunGoesOn) {
   ASSERT_EQ(rest.checkpoints.size(), 2u);
   EXPECT_EQ(rest.checkpoints[0].step, 16) << "the period goes on as before";
   EXPECT_LT(rest.losses.back(), stopped.losses.front()) << "it goes on learning";
+}
+
+// Which is due when nodes would have been together, or, where they do not part any more, at once.
+TEST(LocalSgd, AnEvaluationThatAStopComesBeforeIsMade) {
+  const TemporaryDirectory directory;
+  Config config = config_of(yaml("sync_every: 16"));
+  config.train.eval_every_epochs = 1.25;  // 5 steps
+  TrainingSetup setup = kTwoNodes;
+  setup.checkpoints = directory.path();
+  std::atomic<int> asked = 0;
+  setup.stop_requested = [&](int rank) { return rank == 1 && ++asked == 7; };
+  const TrainingRun stopped = train(config, setup);
+  ASSERT_EQ(steps_of(stopped.checkpoints), Steps{7});
+  EXPECT_TRUE(stopped.evaluations.empty());
+  for (const auto& [ranks_per_node, steps] :
+       {std::pair(2, Steps{16, 32}), std::pair(0, Steps{8, 10, 15, 20, 25, 30, 32})}) {
+    const TrainingRun rest = train(
+        config,
+        {.ranks = 4, .ranks_per_node = ranks_per_node, .restore = stopped.checkpoints[0].path});
+    EXPECT_EQ(steps_of(rest.evaluations), steps) << ranks_per_node;
+  }
+}
+
+// Each by the norm of its own gradient: a node's norm is that of a rank alone with its samples.
+TEST(LocalSgd, ClipsEachNodesOwnGradient) {
+  const auto one_step = [](const TrainingSetup& setup, std::int64_t batch, double clip) {
+    Config config = config_of(yaml("sync_every: 4"));
+    config.data.shuffle = false;
+    config.train.max_steps = 1;
+    config.train.global_batch = batch;
+    config.train.clip_norm = clip;
+    return train(config, setup);
+  };
+  const TrainingSetup nodes{.ranks = 2, .ranks_per_node = 1};
+  // Rank 0 of two takes the first half of the batch.
+  const double alone = one_step({.ranks = 1}, 8, 0).norms[0];
+  EXPECT_NEAR(one_step(nodes, 16, 0).norms[0], alone, 1e-12);
+  EXPECT_GT(std::abs(one_step({.ranks = 2}, 16, 0).norms[0] - alone), 1e-3) << "of all samples";
+  // A bound between the two nodes' norms clips one of them.
+  const auto start = one_step(nodes, 16, 0).parameters;
+  EXPECT_TRUE(bitwise_equal(start, one_step(nodes, 16, 1e6).parameters));
+  EXPECT_FALSE(bitwise_equal(start, one_step(nodes, 16, 0.9 * alone).parameters));
+}
+
+// Where gradients see other nodes than the rest does: GPUs of one host, each a node.
+class EachANode : public Communicator {
+ public:
+  explicit EachANode(Communicator& inner) : inner_(inner) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::string_view kind() const override { return inner_.kind(); }
+  Placement placement() const override { return {.num_nodes = size(), .node = rank()}; }
+  Request all_reduce(Span data) override { return inner_.all_reduce(data); }
+  Request reduce_scatter(Span data, std::span<const std::size_t> offsets) override {
+    return inner_.reduce_scatter(data, offsets);
+  }
+  Request node_reduce_scatter(Span data, std::span<const std::size_t>, const Wire&) override {
+    return inner_.all_reduce(data);
+  }
+  Request all_gather(Span data, std::span<const std::size_t> offsets) override {
+    return inner_.all_gather(data, offsets);
+  }
+  Request broadcast(Span data, int root) override { return inner_.broadcast(data, root); }
+  std::vector<std::string> exchange(std::string_view bytes) override {
+    return inner_.exchange(bytes);
+  }
+  void barrier() override { inner_.barrier(); }
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return inner_.split(color, key);
+  }
+  std::unique_ptr<Communicator> split_by_node() override { return inner_.split_by_node(); }
+  Buffer allocate(std::size_t size_bytes) override { return inner_.allocate(size_bytes); }
+  Buffer allocate_shared(std::size_t size_bytes) override { return inner_.allocate(size_bytes); }
+  void set_timeout(std::chrono::milliseconds timeout) override { inner_.set_timeout(timeout); }
+
+ private:
+  Communicator& inner_;
+};
+
+TEST(LocalSgd, CountsTheNodesWhereGradientsAreSummed) {
+  Config config = config_of(yaml("sync_every: 4"));
+  config.train.max_steps = 1;
+  TrainingRun apart;
+  run_as_threads(2, [&](Communicator& world) {
+    EachANode gpus(world);
+    TrainingRun own = train_together(gpus, config);
+    if (world.rank() == 0) apart = std::move(own);
+  });
+  config.parallel.sync_every = 1;
+  const TrainingRun together = train(config, {.ranks = 2});
+  for (std::size_t i = 0; i < together.parameters.size(); ++i) {
+    EXPECT_LT((apart.parameters[i] - together.parameters[i]).abs().max().item<double>(), 1e-14)
+        << i;
+  }
 }
 
 TEST(LocalSgd, WantsEquallyManyRanksOnEveryNode) {
