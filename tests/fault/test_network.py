@@ -236,6 +236,23 @@ class BenchComm(NetworkTest):
         self.assert_error_once(done, "optimizer.lr")
 
 
+class NodesOfOneHost(NetworkTest):
+    def run_on_nodes(self, name: str, *words: object) -> subprocess.CompletedProcess[str]:
+        return self.call(self.config, f"run.dir=runs/{name}", *words, "train.max_steps=9", ranks=2)
+
+    def test_ranks_of_a_host_that_are_nodes_compress_between_them(self) -> None:
+        one = self.run_on_nodes("one", "parallel.compression=fp16")
+        self.assertIn("parallel.compression acts between nodes, and there is one: no effect", one.stderr)
+        two = self.run_on_nodes("two", "parallel.compression=fp16", "--ranks-per-node", 1)
+        self.assertNotIn("no effect", two.stderr)
+        sent = {name: [event["comm_sent_bytes"] for event in self.run_dir(name).events("step")]
+                for name in ("one", "two")}
+        self.assertEqual(max(sent["one"]), 0)
+        self.assertGreater(min(sent["two"]), 0)
+        resumed = self.call("resume", "runs/two", "train.epochs=2", "train.max_steps=0", ranks=2)
+        self.assertIn("made on 2 nodes, and this run is on 1 node", resumed.stderr)
+
+
 class Doctor(NetworkTest):
     CHECKS = {"trireme", "libtorch", "instructions", "hdf5", "gpu driver", "gpu", "cuda", "cudnn",
               "nccl", "mpi", "transport", "rdma devices", "node memory", "memlock", "/dev/shm",
