@@ -238,10 +238,24 @@ def half_width(b):
                   lambda s=size: b.our_all_reduce(s, "--wire", "fp16", hosts=2), lambda s=size: b.our_all_reduce(s, "--wire", "fp32", hosts=2))
 
 
-def host_all_reduce(b):
-    for size in (1 << 20, 4 << 20, 16 << 20):
-        b.compare(f"all_reduce {size} over 1 Gbit/s (peer: the same bytes in a plain two-way transfer)",
-                  lambda s=size: b.our_all_reduce(s, hosts=2), lambda s=size: b.our_all_reduce(s, "--transfer", hosts=2))
+def host_all_reduce(hosts, rate, sizes):
+    """A transfer sends `size` bytes each way between two hosts; a sum of N hosts moves 2 (N - 1) / N of that over each link."""
+    def body(b):
+        for size in sizes:
+            moved = round(size * 2 * (hosts - 1) / hosts)
+            b.compare(f"all_reduce {size} over {hosts} hosts at {rate} (peer: the same bytes in a plain two-way transfer)",
+                      lambda s=size: b.our_all_reduce(s, ranks=hosts, hosts=hosts),
+                      lambda s=moved: b.our_all_reduce(s, "--transfer", ranks=hosts, hosts=hosts))
+    return in_cluster(hosts, rate, body)
+
+
+def host_compression(b):
+    def step(*overrides):
+        return b.our_step("resnet18", "train.global_batch=32", *overrides, hosts=2)["ms"]
+    for kind, overrides in {"fp16": ["parallel.compression=fp16"],
+                            "powersgd": ["parallel.compression=powersgd", "parallel.powersgd_start=0"]}.items():
+        b.compare(f"step resnet18 on two hosts at 100 Mbit/s with {kind} (peer: our own fp32)",
+                  lambda o=overrides: step(*o), step)
 
 
 def host_step(b):
@@ -261,14 +275,21 @@ def host_step(b):
               lambda: b.our_step("resnet18", hosts=2)["ms"], alone)
 
 
-def buckets(rate):
+def buckets(link, workloads, hosts=0):
+    """The size that a run chooses (0) against five that are given, in turn."""
     def body(b):
-        for workload in ("mlp", "resnet18"):
-            for size in ("0", "0.25", "1", "4", "16"):
-                results = [b.our_step(workload, f"parallel.bucket_mb={size}", hosts=2) for _ in range(3)]
-                b.line({"case": f"buckets {workload} at {rate}", "bucket_mb": size, "ms": [r["ms"] for r in results],
+        for workload in workloads:
+            case = f"buckets {workload} over {link}"
+            times = {size: [] for size in ("0", "0.25", "1", "4", "16", "64")}
+            for _ in range(3):
+                for size in times:
+                    times[size].append(b.our_step(workload, f"parallel.bucket_mb={size}", hosts=hosts))
+            best = {size: min(result["ms"] for result in results) for size, results in times.items()}
+            for size, results in times.items():
+                b.line({"case": case, "bucket_mb": size, "ms": [r["ms"] for r in results],
                         "exposed_ms": [r["exposed_ms"] for r in results]})
-    return in_cluster(2, rate, body)
+            b.line({"case": case, "chosen_over_best": round(best["0"] / min(best.values()), 3)})
+    return body
 
 
 CASES = {
@@ -279,11 +300,15 @@ CASES = {
     "step_resnet18": step("resnet18"),
     "memory": memory,
     "start_up": start_up,
-    "hosts_all_reduce": in_cluster(2, "1gbit", host_all_reduce),
+    "hosts_all_reduce": host_all_reduce(2, "1gbit", [1 << 20, 4 << 20, 16 << 20]),
+    "hosts4_all_reduce": host_all_reduce(4, "1gbit", [4 << 20, 16 << 20]),
+    "hosts4_all_reduce_100mbit": host_all_reduce(4, "100mbit", [4 << 20]),
+    "hosts_compression": in_cluster(2, "100mbit", host_compression),
     "hosts_step": in_cluster(2, "1gbit", host_step),
     "hosts_half_width": in_cluster(2, "100mbit", half_width),
-    "buckets_1gbit": buckets("1gbit"),
-    "buckets_100mbit": buckets("100mbit"),
+    "buckets_node": buckets("a node's memory", ["mlp"]),
+    "buckets_1gbit": in_cluster(2, "1gbit", buckets("1 Gbit/s", ["mlp", "resnet18"], hosts=2)),
+    "buckets_100mbit": in_cluster(2, "100mbit", buckets("100 Mbit/s", ["resnet18"], hosts=2)),
 }
 
 

@@ -55,6 +55,11 @@ Span span_of(const at::Tensor& contiguous) {
           dtype_of(contiguous)};
 }
 
+at::Tensor narrow(const at::Tensor& flat, Part part) {
+  return flat.narrow(0, static_cast<std::int64_t>(part.begin),
+                     static_cast<std::int64_t>(part.size()));
+}
+
 at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype, at::Device device) {
   auto owner = std::make_shared<Buffer>(std::move(buffer));
   TRIREME_ASSERT(owner->size_bytes() >= static_cast<std::size_t>(numel) * size_of(dtype),

@@ -21,6 +21,7 @@ bool can_travel(const at::Tensor& tensor);  // whether it has a type that commun
 DType dtype_of(const at::Tensor& tensor);   // InternalError for another type; bool travels as bytes
 Span span_of(
     const at::Tensor& contiguous);  // of a dense one-dimensional tensor; the tensor stays the owner
+at::Tensor narrow(const at::Tensor& flat, Part part);  // a view of these elements
 // The tensor owns the buffer, which lies in the device's memory.
 at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype, at::Device device);
 // Collective over ranks that communicate in host memory. Rank 0's values into every rank's tensor,

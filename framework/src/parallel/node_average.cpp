@@ -20,7 +20,7 @@ NodeAverage::NodeAverage(FlatParameters& flat, ShardedUpdate& update, Sharding& 
         "parallel.sync_every > 1 wants equally many ranks on every node; start with another "
         "number of ranks or --map-by ppr:N:node");
   }
-  lane_ = all.split(here.local_rank, all.rank());
+  across_nodes_ = all.split(here.local_rank, all.rank());
 }
 
 void NodeAverage::average() {
@@ -32,10 +32,10 @@ void NodeAverage::average() {
     for (const at::Tensor& slot : update_.state(b)) own.push_back(slot);
   }
   std::vector<Request> sums;
-  for (const at::Tensor& part : own) sums.push_back(lane_->all_reduce(span_of(part)));
+  for (const at::Tensor& part : own) sums.push_back(across_nodes_->all_reduce(span_of(part)));
   for (std::size_t i = 0; i < own.size(); ++i) {
     sums[i].wait();
-    own[i].mul_(1.0 / lane_->size());
+    own[i].mul_(1.0 / across_nodes_->size());
   }
   for (std::size_t b = 0; b < flat_.plan().buckets.size(); ++b) {
     sharding_.gather(span_of(flat_.values(b)), flat_.plan().buckets[b].shard_offsets).wait();

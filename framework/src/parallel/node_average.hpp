@@ -25,7 +25,7 @@ class NodeAverage {
   FlatParameters& flat_;
   ShardedUpdate& update_;
   Sharding& sharding_;
-  std::unique_ptr<Communicator> lane_;  // the ranks that have this rank's part, one a node
+  std::unique_ptr<Communicator> across_nodes_;  // the ranks that have this rank's part, one a node
   double last_ms_ = 0;
 };
 

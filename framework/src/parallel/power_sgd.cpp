@@ -24,11 +24,6 @@ Part intersection(Part whole, Part part) {
                      : Part{.begin = whole.begin, .end = whole.begin};
 }
 
-at::Tensor narrow(const at::Tensor& flat, Part part) {
-  return flat.narrow(0, static_cast<std::int64_t>(part.begin),
-                     static_cast<std::int64_t>(part.size()));
-}
-
 // The same on every rank and in every run: numbers from [-1, 1) that belong to the parameter.
 at::Tensor first_q(std::size_t parameter, std::int64_t columns, std::int64_t rank) {
   at::Tensor q = at::empty({columns, rank}, at::kFloat);
@@ -121,8 +116,10 @@ void PowerSgd::post(std::size_t bucket) {
                                   : sharding_.reduce(gradients, offsets, {});
 }
 
-at::Tensor PowerSgd::own(const Matrix& matrix, const at::Tensor& bucket) const {
-  return narrow(bucket, matrix.part);
+at::Tensor PowerSgd::residual(const Matrix& matrix) const {
+  const Part own = sharding_.part(flat_.plan().buckets[matrix.bucket].shard_offsets);
+  return narrow(residuals_.part(matrix.bucket),
+                {.begin = matrix.part.begin - own.begin, .end = matrix.part.end - own.begin});
 }
 
 std::int64_t PowerSgd::first_row(const Matrix& matrix) const {
@@ -136,12 +133,8 @@ void PowerSgd::load(Matrix& matrix) const {
   const auto end = static_cast<std::int64_t>(matrix.part.end) - matrix.offset;
   const std::int64_t first = first_row(matrix), last = (end + matrix.columns - 1) / matrix.columns;
   matrix.work = at::zeros({last - first, matrix.columns}, matrix.q.options());
-  const Part bucket_part = sharding_.part(flat_.plan().buckets[matrix.bucket].shard_offsets);
-  const at::Tensor residual =
-      residuals_.part(matrix.bucket)
-          .narrow(0, static_cast<std::int64_t>(matrix.part.begin - bucket_part.begin),
-                  static_cast<std::int64_t>(matrix.part.size()));
-  residual.add_(own(matrix, flat_.gradients(matrix.bucket)));
+  const at::Tensor residual = this->residual(matrix);
+  residual.add_(narrow(flat_.gradients(matrix.bucket), matrix.part));
   matrix.work.view({-1}).narrow(0, begin - first * matrix.columns, end - begin).copy_(residual);
 }
 
@@ -153,12 +146,8 @@ void PowerSgd::decompress(Matrix& matrix, const at::Tensor& p, const at::Tensor&
   const at::Tensor piece = sum.view({-1}).narrow(
       0, static_cast<std::int64_t>(matrix.part.begin) - matrix.offset - first * matrix.columns,
       static_cast<std::int64_t>(matrix.part.size()));
-  own(matrix, flat_.gradients(matrix.bucket)).copy_(piece);
-  const Part bucket_part = sharding_.part(flat_.plan().buckets[matrix.bucket].shard_offsets);
-  residuals_.part(matrix.bucket)
-      .narrow(0, static_cast<std::int64_t>(matrix.part.begin - bucket_part.begin),
-              static_cast<std::int64_t>(matrix.part.size()))
-      .sub_(piece, 1 / num_nodes_);
+  narrow(flat_.gradients(matrix.bucket), matrix.part).copy_(piece);
+  residual(matrix).sub_(piece, 1 / num_nodes_);
   matrix.work = at::Tensor();
 }
 

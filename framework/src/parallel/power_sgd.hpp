@@ -68,7 +68,7 @@ class PowerSgd : public GradientReduction {
   std::int64_t first_row(const Matrix& matrix) const;
   void load(Matrix& matrix) const;
   void decompress(Matrix& matrix, const at::Tensor& p, const at::Tensor& q) const;
-  at::Tensor own(const Matrix& matrix, const at::Tensor& bucket) const;
+  at::Tensor residual(const Matrix& matrix) const;  // of its part
 
   FlatParameters& flat_;
   Sharding& sharding_;

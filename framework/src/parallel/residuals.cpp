@@ -12,17 +12,12 @@ constexpr const char* kSumSlot = "sum_residual";
 
 std::string slot_of(int node) { return "residual." + std::to_string(node); }
 
-at::Tensor narrow(const at::Tensor& flat, Part part) {
-  return flat.narrow(0, static_cast<std::int64_t>(part.begin),
-                     static_cast<std::int64_t>(part.size()));
-}
-
 }  // namespace
 
 Residuals::Residuals(const FlatParameters& flat, const Sharding& sharding, bool of_sums)
     : flat_(flat), sharding_(sharding) {
   Communicator& all = sharding.communicator();
-  lane_ = all.split(all.placement().local_rank, all.rank());
+  across_nodes_ = all.split(all.placement().local_rank, all.rank());
   for (std::size_t b = 0; b < flat.plan().buckets.size(); ++b) {
     const Part part =
         num_nodes() == 1 ? Part{} : sharding.part(flat.plan().buckets[b].shard_offsets);
@@ -49,7 +44,7 @@ at::Tensor Residuals::whole_of_node(std::size_t bucket, int node) const {
     narrow(whole, sharding_.part(offsets)).copy_(parts_[bucket]);
     sharding_.gather(span_of(whole), offsets).wait();
   }
-  if (here.local_rank == 0) lane_->broadcast(span_of(whole), node).wait();
+  if (here.local_rank == 0) across_nodes_->broadcast(span_of(whole), node).wait();
   return whole;
 }
 

@@ -44,8 +44,8 @@ class Residuals {
 
   const FlatParameters& flat_;
   const Sharding& sharding_;
-  std::unique_ptr<Communicator> lane_;    // the ranks of this local rank, one a node
-  std::vector<at::Tensor> parts_, sums_;  // [bucket]
+  std::unique_ptr<Communicator> across_nodes_;  // the ranks of this local rank, one a node
+  std::vector<at::Tensor> parts_, sums_;        // [bucket]
 };
 
 }  // namespace trireme

@@ -53,9 +53,7 @@ std::int64_t ShardedUpdate::part_begin(std::size_t bucket) const {
 }
 
 at::Tensor ShardedUpdate::part(const at::Tensor& flat, std::size_t bucket) const {
-  const Part part = sharding_.part(flat_.plan().buckets[bucket].shard_offsets);
-  return flat.narrow(0, static_cast<std::int64_t>(part.begin),
-                     static_cast<std::int64_t>(part.size()));
+  return narrow(flat, sharding_.part(flat_.plan().buckets[bucket].shard_offsets));
 }
 
 const Optimizer& ShardedUpdate::rule_of(const PlanItem& item) const {
