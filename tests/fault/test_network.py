@@ -151,6 +151,13 @@ class Refused(NetworkTest):
             self.assert_error_once(self.finish(job, 2), "is left with its loopback interface",
                                    "this job has ranks on other hosts")
 
+    def test_nodes_that_train_apart_without_equally_many_ranks(self) -> None:
+        # 31 is no multiple of 3 either, but no other batch helps.
+        done = self.mpirun_call(self.config, "run.dir=runs/a", "--ranks-per-node", 2, "parallel.sync_every=4",
+                                "data.drop_last=true", ranks=3, code=2)
+        self.assert_error_once(done, "wants equally many ranks on every node", "--map-by ppr:N:node")
+        self.assertNotIn("global_batch", done.stderr)
+
     def test_what_a_run_has_stored_and_this_host_has_not_may_be_overridden(self) -> None:
         run = self.train("a", "train.epochs=1", "network.interfaces=[eth99]")
         stored = "network.interfaces: [eth99] is the run's (runs/a/config.yaml), and may change"
