@@ -133,6 +133,12 @@ constexpr BadConfig kValues[] = {
      "  workers: 010\n",
      {},
      "a.yaml:4:12: data.workers: a leading zero in '010'"},
+    {"OneForAList",
+     "",
+     "",
+     {"network.interfaces=eth1"},
+     "command line: network.interfaces: found 'eth1'; expected a list of texts such as "
+     "[a, b]; did you mean [eth1]?"},
     {"LeadingZeroNegative",
      "",
      "",
