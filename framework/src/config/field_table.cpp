@@ -333,7 +333,9 @@ Section parallel_section() {
               "error_feedback", parallel, &ParallelConfig::error_feedback,
               "With fp16 and bf16: what rounding takes off is added to the next gradient; one more "
               "float32 for each element of a rank's part of the gradients, on every node, in "
-              "memory and in checkpoints. powersgd always does so."),
+              "memory. A checkpoint holds one more gradient a node, and one for all nodes "
+              "together. "
+              "powersgd always does so, without the last."),
           field("powersgd_rank", parallel, &ParallelConfig::powersgd_rank,
                 "With powersgd: columns of the thin matrices.", {.min = 1, .max = 128}),
           field("powersgd_start", parallel, &ParallelConfig::powersgd_start,
