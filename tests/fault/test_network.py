@@ -122,7 +122,11 @@ class Settings(NetworkTest):
         self.assertNotIn("network", out)
 
     def test_alone_without_mpirun_they_are_for_others(self) -> None:
-        self.call(self.config, *UCX, "run.dir=runs/a", "train.epochs=1")
+        line = ("network: one rank without mpirun sends nothing, so these have no effect: "
+                "network.transport: ucx, network.interfaces: [lo], network.ucx_tls: [tcp, self]\n")
+        for words in ((self.config, "run.dir=runs/a", "train.epochs=1"), ("bench", "comm")):
+            self.assertEqual(self.call(*words, *UCX).stdout.count(line), 1)
+        self.assertNotIn("network", self.call(self.config, "run.dir=runs/b", "train.epochs=1").stdout)
 
 
 class Refused(NetworkTest):
@@ -150,6 +154,13 @@ class Refused(NetworkTest):
             job = self.start_command([self.trainer, *words], **hosts)
             self.assert_error_once(self.finish(job, 2), "is left with its loopback interface",
                                    "this job has ranks on other hosts")
+
+    def test_nodes_that_train_apart_without_equally_many_ranks(self) -> None:
+        # 31 is no multiple of 3 either, but no other batch helps.
+        done = self.mpirun_call(self.config, "run.dir=runs/a", "--ranks-per-node", 2, "parallel.sync_every=4",
+                                "data.drop_last=true", ranks=3, code=2)
+        self.assert_error_once(done, "wants equally many ranks on every node", "--map-by ppr:N:node")
+        self.assertNotIn("global_batch", done.stderr)
 
     def test_what_a_run_has_stored_and_this_host_has_not_may_be_overridden(self) -> None:
         run = self.train("a", "train.epochs=1", "network.interfaces=[eth99]")
@@ -225,6 +236,20 @@ class BenchComm(NetworkTest):
         done = self.mpirun_call("bench", "comm", "--json")
         sizes = [json.loads(line)["bytes"] for line in done.stdout.splitlines()[1:]]
         self.assertEqual(sizes, [4**k for k in range(1, 14)])
+
+    def test_keys_that_it_does_not_use_are_named_in_one_line(self) -> None:
+        words = ("bench", "comm", "--sizes", "4", "parallel.compression=fp16")
+        for more in ((), (self.config,)):
+            done = self.mpirun_call(*words[:2], *more, *words[2:])
+            self.assertEqual(done.stderr.count("parallel.compression has no effect"), 1, done.stderr)
+        done = self.mpirun_call("bench", "comm", self.config, "--sizes", "4", "network.transport=tcp")
+        self.assertNotIn("effect", done.stderr)
+
+    def test_settings_that_are_none_are_refused_without_a_configuration_too(self) -> None:
+        for command in (("bench", "comm"), ("doctor",)):
+            for ranks in (0, 2):
+                done = self.call(*command, "network.transprt=tcp", ranks=ranks, code=2)
+                self.assert_error_once(done, "network.transprt: unknown key", "'transport'")
 
     def test_one_rank_has_nothing_to_measure(self) -> None:
         for ranks in (0, 1):

@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/sinks.hpp"
 #include "app/source.hpp"
 #include "base/text.hpp"
 
@@ -201,7 +202,7 @@ double limit_bandwidth(const BenchRow& row, const Nodes& nodes) {
 
 BenchRow bench_all_reduce(Communicator& world, const Nodes& nodes, std::uint64_t size_bytes) {
   const std::size_t count = size_bytes / sizeof(float);
-  const Buffer buffer = world.allocate(count * sizeof(float));
+  const Buffer buffer = world.allocate(size_bytes);
   auto* data = reinterpret_cast<float*>(buffer.data());
   const auto ranks = static_cast<float>(world.size());
   const auto fill = [&] { std::fill_n(data, count, static_cast<float>(world.rank() + 1)); };
@@ -213,14 +214,28 @@ BenchRow bench_all_reduce(Communicator& world, const Nodes& nodes, std::uint64_t
                     std::to_string(world.size()) + " ranks is wrong; expected " +
                     std::to_string(expected) + " everywhere");
   }
-  return {.size_bytes = count * sizeof(float),
+  return {.size_bytes = size_bytes,
           .min_seconds = seconds.front(),
           .median_seconds = median(seconds),
-          .limit_seconds = limit_seconds(world, nodes, count * sizeof(float))};
+          .limit_seconds = limit_seconds(world, nodes, size_bytes)};
+}
+
+std::string warning_of_unused(const std::vector<std::string>& overrides) {
+  std::vector<std::string> keys;
+  for (const std::string& text : overrides) {
+    const std::string key = text.substr(0, text.find('='));
+    if (!key.starts_with("network.")) keys.push_back(key);
+  }
+  if (keys.empty()) return {};
+  return "bench comm uses section network alone: " + joined(keys) +
+         (keys.size() == 1 ? " has" : " have") +
+         " no effect; what a training does with it shows in comm_exposed_ms of some steps";
 }
 
 int bench_comm(const CommandLine& line, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
+  const std::string unused = warning_of_unused(line.overrides);
+  if (!unused.empty() && world.rank() == 0) warn(unused);
   if (!line.target.empty()) read_config(named_file(line, world), changes_of(line), registry, world);
   const Nodes nodes = find_nodes(world);
   const bool alone = world.size() == 1;

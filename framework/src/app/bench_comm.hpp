@@ -37,8 +37,12 @@ double bus_bandwidth(const BenchRow& row, const Nodes& nodes);
 double limit_bandwidth(const BenchRow& row, const Nodes& nodes);
 
 // Collective, with at least two ranks. float32 sums, in place, in memory of Communicator::allocate.
-// CommError where a sum is wrong. size_bytes: rounded down to whole numbers of 4 bytes.
+// CommError where a sum is wrong. size_bytes: a multiple of 4.
 BenchRow bench_all_reduce(Communicator& world, const Nodes& nodes, std::uint64_t size_bytes);
+
+// A line to warn with where overrides ("key=value") set what is not of section network, which a
+// benchmark does not use; else "".
+std::string warning_of_unused(const std::vector<std::string>& overrides);
 
 // Collective. Measures and prints a table, or JSON lines; returns the exit code.
 int bench_comm(const CommandLine& command_line, const Registry& registry, Launch& launch);

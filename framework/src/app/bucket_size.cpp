@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "app/estimate.hpp"
 #include "base/text.hpp"
@@ -19,6 +20,17 @@ std::string begin_text(double megabytes) {
          " (parallel.bucket_mb)";
 }
 
+// Of the parameters that make_bucket_plan() gives a bucket of their own; "" where there are none.
+std::string larger_text(double megabytes, std::span<const std::size_t> parameter_bytes) {
+  const auto limit = static_cast<std::size_t>(std::lround(megabytes * 1e6));
+  const auto larger = std::ranges::count_if(parameter_bytes, [&](auto b) { return b > limit; });
+  if (larger == 0) return {};
+  const std::size_t largest = std::ranges::max(parameter_bytes);
+  return "; " + plural(larger, "larger parameter") + (larger == 1 ? " travels" : " travel") +
+         " whole, " + (larger == 1 ? "of " : "up to ") +
+         human_bytes(static_cast<std::int64_t>(largest));
+}
+
 BucketSize unmeasured(const std::string& why) {
   return {.megabytes = kUnmeasuredMegabytes,
           .link = std::nullopt,
@@ -28,12 +40,13 @@ BucketSize unmeasured(const std::string& why) {
 }  // namespace
 
 BucketSize choose_bucket_size(const ParallelConfig& parallel, Communicator& gradients,
-                              Communicator& control, std::size_t total_bytes) {
+                              Communicator& control, std::span<const std::size_t> parameter_bytes) {
   if (gradients.size() == 1) {
     return {.megabytes = kUnmeasuredMegabytes, .link = std::nullopt, .text = {}};
   }
   if (parallel.compression == "powersgd")
-    return unmeasured("parallel.compression: powersgd has this size");
+    return unmeasured("parallel.compression: powersgd has this size" +
+                      larger_text(kUnmeasuredMegabytes, parameter_bytes));
   const Placement placement = gradients.placement();
   const bool apart = parallel.sync_every > 1 && placement.num_nodes > 1;
   if (apart && placement.max_local_size == 1)
@@ -41,6 +54,8 @@ BucketSize choose_bucket_size(const ParallelConfig& parallel, Communicator& grad
   const std::unique_ptr<Communicator> node = apart ? gradients.split_by_node() : nullptr;
   const Link link = measure_link(apart ? *node : gradients, control);
   // Rounded to 10 kB: a number that can be read and written.
+  const std::size_t total_bytes =
+      std::accumulate(parameter_bytes.begin(), parameter_bytes.end(), std::size_t{0});
   const auto best = static_cast<double>(best_bucket_bytes(link, total_bytes));
   const double megabytes = std::max(1.0, std::round(best / 1e4)) / 100;
   const std::string ranks =
@@ -49,7 +64,8 @@ BucketSize choose_bucket_size(const ParallelConfig& parallel, Communicator& grad
   return {.megabytes = megabytes,
           .link = link,
           .text = begin_text(megabytes) + ", chosen for the link: a sum over " + ranks +
-                  " was measured to take " + to_text(link)};
+                  " was measured to take " + to_text(link) +
+                  larger_text(megabytes, parameter_bytes)};
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "config/config.hpp"
@@ -15,15 +16,17 @@ namespace trireme {
 struct BucketSize {
   double megabytes = 0;      // for parallel.bucket_mb
   std::optional<Link> link;  // that it follows; nothing where none was measured
-  std::string text;  // for the user: what was chosen, and what was measured; empty for one rank
+  // For the user: what was chosen, what was measured, and which parameters are larger; empty for
+  // one rank.
+  std::string text;
 };
 
-// Collective. The size that suits the link over which gradients of total_bytes are summed while
-// backward runs: between all ranks; with parallel.sync_every, over several nodes, between those of
-// a node. 25 MB where nothing is measured: ranks sum nothing together, or parallel.compression is
-// powersgd, which sums over nodes after backward, and whose numbers depend on how buckets cut the
-// gradient. gradients and control: the same ranks.
+// Collective. The size that suits the link over which gradients of these many bytes, one a
+// parameter, are summed while backward runs: between all ranks; with parallel.sync_every, over
+// several nodes, between those of a node. 25 MB where nothing is measured: ranks sum nothing
+// together, or parallel.compression is powersgd, which sums over nodes after backward, and whose
+// numbers depend on how buckets cut the gradient. gradients and control: the same ranks.
 BucketSize choose_bucket_size(const ParallelConfig& parallel, Communicator& gradients,
-                              Communicator& control, std::size_t total_bytes);
+                              Communicator& control, std::span<const std::size_t> parameter_bytes);
 
 }  // namespace trireme

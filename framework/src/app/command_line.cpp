@@ -85,6 +85,12 @@ std::string check_override(const std::string& text) {
   return "'" + text + "' is no override; expected key=value, as in optimizer.lr=0.1";
 }
 
+// text: a number of bytes, of which whole float32 are summed.
+std::string check_floats(const std::string& text) {
+  if (std::stoull(text) % sizeof(float) == 0) return {};
+  return text + " bytes are no whole number of float32; expected a multiple of 4";
+}
+
 // "bench comm": a command of a command.
 CLI::App* add_subcommand(CLI::App& app, const CommandSpec& spec) {
   const std::string name = spec.name;
@@ -123,21 +129,25 @@ void add_target(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
   sub.add_option("--set", line.overrides, "the same, where a value would look like an option")
       ->type_name("KEY=VALUE")
       ->check(set);
-  sub.add_option("--network", line.network,
-                 "file of network settings (configs/network/) that replace the configuration's")
+  sub.add_option(
+         "--network", line.network,
+         "file of network settings (configs/network/), laid over the configuration's key by key")
       ->type_name("FILE");
 }
 
 void add_measuring_options(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
   sub.add_flag("--json", line.json, "one JSON object a line, for scripts");
   if (spec.command != Command::kBenchComm) return;
-  sub.add_option("--sizes", line.sizes,
-                 "bytes to sum, as in 4,1KiB,64MiB; by default the powers of 4 from 4 to 64MiB")
+  sub.add_option(
+         "--sizes", line.sizes,
+         "bytes to sum, multiples of 4, as in 4,1KiB,64MiB; by default the powers of 4 from 4 to "
+         "64MiB")
       ->type_name("SIZE,...")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::uint64_t{4}, std::uint64_t{1} << 32));
+      ->check(CLI::Range(std::uint64_t{4}, std::uint64_t{1} << 32))
+      ->check(CLI::Validator(check_floats, ""));
 }
 
 void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {

@@ -22,10 +22,10 @@ struct CommandLine {
   bool resume_auto = false;    // train: go on where the run directory has a checkpoint
   bool allow_changes = false;  // resume: accept changes that would otherwise be refused
   std::string split = "test";  // eval
-  std::string network;         // file of network settings that replace the configuration's; or ""
+  std::string network;         // file of network settings laid over the configuration's; or ""
   int ranks_per_node = 0;      // train, resume, bench comm: of the nodes made of a host; 0: one
   bool json = false;           // bench comm, doctor: JSON lines
-  std::vector<std::uint64_t> sizes;  // bench comm: bytes; empty: its own
+  std::vector<std::uint64_t> sizes;  // bench comm: bytes, multiples of 4; empty: its own
 };
 
 // What to do, or what to print and the code to end with at once (--help, --version, a usage error).

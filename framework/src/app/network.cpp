@@ -100,11 +100,16 @@ std::string hint_of_run(const CommandLine& line, const NetworkConfig& network,
 
 NetworkSetup prepare_network(const CommandLine& line) {
   NetworkSetup setup;
-  if (!MpiEnvironment::launched()) return setup;
   try {
     setup.config = read_network(line);
   } catch (const Error& error) {
+    if (line.target.empty()) throw ConfigError(error.what());
     setup.unread = error.what();
+    return setup;
+  }
+  if (!MpiEnvironment::launched()) {
+    setup.without_mpi = set_keys(setup.config);
+    setup.config = {};
     return setup;
   }
   if (set_keys(setup.config).empty()) return setup;
@@ -147,6 +152,10 @@ void require_network(Communicator& world, const NetworkSetup& setup, const std::
 }
 
 std::string describe_network(const NetworkSetup& setup, const std::string& transport, int nodes) {
+  if (!setup.without_mpi.empty()) {
+    return "network: one rank without mpirun sends nothing, so these have no effect: " +
+           joined(setup.without_mpi) + "\n";
+  }
   const AppliedNetwork& applied = setup.applied;
   if (nodes == 1 && applied.set.empty() && applied.kept.empty()) return {};
   std::string text = "network: MPI's messages travel over " + transport;

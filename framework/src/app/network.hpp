@@ -21,14 +21,16 @@ namespace trireme {
 
 // What a rank made of the settings before MPI started.
 struct NetworkSetup {
-  NetworkConfig config;
+  NetworkConfig config;  // the defaults where there is no MPI
   AppliedNetwork applied;
   std::string unread;  // why the settings could not be read; then none were applied
+  std::vector<std::string> without_mpi;  // "key: value" that is set, where no MPI can follow it
 };
 
 // Reads section network of what the command is about and sets the variables of Open MPI and UCX.
-// ConfigError where this host cannot follow them. By hand, without MPI, nothing is set. Before MPI
-// and other threads. See Note [Before MPI].
+// ConfigError where this host cannot follow them, or where they cannot be read and the command has
+// no configuration that would be read again. By hand, without MPI, nothing is set. Before MPI and
+// other threads. See Note [Before MPI].
 NetworkSetup prepare_network(const CommandLine& command_line);
 
 // For `trainer doctor` on several hosts, before MPI starts: what may keep MPI's TCP from reaching
@@ -40,8 +42,8 @@ std::string warning_of_bridges(const NetworkConfig& network, const NetworkDevice
 // transport than what Open MPI chose. transport: as MpiEnvironment::transport().
 void require_network(Communicator& world, const NetworkSetup& setup, const std::string& transport);
 
-// For the user: what carries messages, what was set, what the environment kept, and what only
-// mpirun can set; lines, or "" where all is at its default on one node.
+// For the user: what carries messages, what was set, what the environment kept, what only mpirun
+// can set, and what has no effect without it; lines, or "" where all is at its default on one node.
 std::string describe_network(const NetworkSetup& setup, const std::string& transport, int nodes);
 
 }  // namespace trireme

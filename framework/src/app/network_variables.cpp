@@ -113,7 +113,8 @@ std::vector<std::string> network_problems(const NetworkConfig& network,
   if (!devices.rdma_ports.empty()) return problems;
   for (const std::string& transport : network.ucx_tls) {
     if (!needs_rdma(transport)) continue;
-    add("ucx_tls", "cannot use '" + transport + "': " + ports + "; without one, [tcp, self] works");
+    add("ucx_tls", "cannot use '" + transport + "': " + ports +
+                       "; without one, take configs/network/tcp.yaml, or here [tcp, self]");
   }
   for (const auto& [key, set] : {std::pair("ucx_gid_index", network.ucx_gid_index != -1),
                                  std::pair("ucx_service_level", network.ucx_service_level != -1)}) {

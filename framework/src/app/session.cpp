@@ -129,9 +129,9 @@ std::string Session::key_between_nodes() const {
 
 void Session::choose_buckets() {
   if (config_.parallel.bucket_mb > 0) return;
-  std::size_t total = 0;
-  for (const NamedTensor& parameter : replica_.trained) total += parameter.tensor.nbytes();
-  buckets_ = choose_bucket_size(config_.parallel, gradients(), *control_, total);
+  std::vector<std::size_t> sizes;
+  for (const NamedTensor& parameter : replica_.trained) sizes.push_back(parameter.tensor.nbytes());
+  buckets_ = choose_bucket_size(config_.parallel, gradients(), *control_, sizes);
   config_.parallel.bucket_mb = buckets_->megabytes;
 }
 

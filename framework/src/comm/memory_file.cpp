@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +34,20 @@ std::size_t available_bytes() {
     meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
   throw EnvironmentError("/proc/meminfo has no line MemAvailable; is /proc mounted?");
+}
+
+// Where this process may not have all the addresses that it wants: the limit, and the way out; else
+// "". Leaves errno as it is.
+std::string address_limit_hint() {
+  const int before = errno;
+  std::string hint;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    hint = "; `ulimit -v` allows this process " + std::to_string(limit.rlim_cur) +
+           " bytes of addresses: raise it, or start with --ranks-per-node 1, which shares none";
+  }
+  errno = before;
+  return hint;
 }
 
 std::uint64_t inode_of(int fd) {
@@ -83,7 +98,8 @@ Mapping map_memory(const MemoryHandle& handle, Access access) {
   void* data = mmap(nullptr, handle.size_bytes, writes ? PROT_READ | PROT_WRITE : PROT_READ,
                     MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) {
-    fail("cannot map " + std::to_string(handle.size_bytes) + " bytes of " + path);
+    fail("cannot map " + std::to_string(handle.size_bytes) + " bytes of " + path +
+         address_limit_hint());
   }
   return {data, handle.size_bytes};
 }

@@ -110,7 +110,8 @@ Task::Advance Task::step(Now now) {
     if (late && result != Advance::kComplete) {
       throw CommError("not complete after " + std::to_string(timeout_.count()) +
                       " ms; waiting for " + waits_for() +
-                      ", which is stopped, lost, or slower than the time-out allows");
+                      ", which is stopped, lost, slower than the time-out allows, or waits for "
+                      "another itself");
     }
     return result;
   } catch (const std::exception& error) {

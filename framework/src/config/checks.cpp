@@ -91,7 +91,13 @@ class Checker {
 
   void check_parallel() {
     const ParallelConfig& parallel = config_.parallel;
-    demand(parallel.edge_bucket_mb == 0 || parallel.edge_bucket_mb <= parallel.bucket_mb,
+    const bool chosen = parallel.bucket_mb == 0;
+    demand(parallel.edge_bucket_mb == 0 || !chosen,
+           {"parallel.edge_bucket_mb", "parallel.bucket_mb"},
+           number_text(parallel.edge_bucket_mb) +
+               " goes with a given size of the others, and parallel.bucket_mb: 0 leaves it to be "
+               "chosen; set parallel.bucket_mb, too, or delete this key");
+    demand(chosen || parallel.edge_bucket_mb <= parallel.bucket_mb,
            {"parallel.edge_bucket_mb", "parallel.bucket_mb"},
            number_text(parallel.edge_bucket_mb) +
                " is out of range; expected at most parallel.bucket_mb (" +
@@ -121,20 +127,26 @@ class Checker {
     demand(kind == "none" || parallel.shard_over == "node",
            {"parallel.compression", "parallel.shard_over"},
            kind + " needs parallel.shard_over: node");
-    demand(parallel.sync_every == 1 || (kind == "none" && parallel.shard_over == "node"),
-           {"parallel.sync_every", "parallel.compression", "parallel.shard_over"},
-           "sums no gradients over nodes: more than 1 needs parallel.compression: none and "
-           "parallel.shard_over: node");
-    demand(parallel.sync_every == 1 || !parallel.sync_batch_norm,
-           {"parallel.sync_batch_norm", "parallel.sync_every"},
-           "shares statistics of nodes that train for themselves; expected parallel.sync_every: 1");
-    demand(parallel.sync_every == 1 || config_.data.drop_last,
-           {"parallel.sync_every", "data.drop_last"},
-           "more than 1 needs batches of equal size; expected data.drop_last: true");
     demand(kind == "none" || config_.train.precision == "fp32",
            {"parallel.compression", "train.precision"},
            kind + " cannot hold the gradients of train.precision: " + config_.train.precision +
                "; expected fp32");
+  }
+
+  void check_sync_every() {
+    const ParallelConfig& parallel = config_.parallel;
+    if (parallel.sync_every == 1) return;
+    demand(parallel.compression == "none", {"parallel.sync_every", "parallel.compression"},
+           "more than 1 sums no gradients over nodes, so that parallel.compression: " +
+               parallel.compression +
+               " has nothing to act on; expected parallel.compression: none");
+    demand(parallel.shard_over == "node", {"parallel.sync_every", "parallel.shard_over"},
+           "more than 1 lets each node update its own parameters; expected parallel.shard_over: "
+           "node");
+    demand(!parallel.sync_batch_norm, {"parallel.sync_batch_norm", "parallel.sync_every"},
+           "shares statistics of nodes that train for themselves; expected parallel.sync_every: 1");
+    demand(config_.data.drop_last, {"parallel.sync_every", "data.drop_last"},
+           "more than 1 needs batches of equal size; expected data.drop_last: true");
   }
 
   void check_network() {
@@ -230,6 +242,7 @@ void check_config(const Config& config, const KeyPlaces& places, Problems& probl
   checker.check_train();
   checker.check_parallel();
   checker.check_compression();
+  checker.check_sync_every();
   checker.check_network();
   for (const Section& section : config_sections()) checker.check_only_for(section);
 }

@@ -298,7 +298,8 @@ Section parallel_section() {
       .help = "How ranks work together.",
       .fields = {
           field("bucket_mb", parallel, &ParallelConfig::bucket_mb,
-                "Size limit of a gradient bucket, in 10^6 bytes; 0: chosen at the start of a run "
+                "Size limit of a gradient bucket, in 10^6 bytes; a larger parameter travels whole, "
+                "in a bucket of its own. 0: chosen at the start of a run "
                 "from the measured latency and bandwidth, and kept with the run; with powersgd 25.",
                 {.min = 0, .max = 1e5, .synonyms = {"bucket_cap_mb"}}),
           field(
@@ -314,6 +315,9 @@ Section parallel_section() {
                 "1: gradients are summed over all ranks. More: each node trains for itself, and "
                 "every "
                 "so many steps parameters and optimizer state are averaged over nodes (local SGD). "
+                "Needs compression: none, shard_over: node, data.drop_last: true, no "
+                "sync_batch_norm, equally many ranks on every node, and a train.global_batch that "
+                "is a multiple of the number of ranks. "
                 "Evaluations and checkpoints wait for that step; a stop averages at once, "
                 "and the run then goes on otherwise than one that was not stopped. "
                 "train.clip_norm acts on each node's own gradient.",
@@ -329,7 +333,9 @@ Section parallel_section() {
               "error_feedback", parallel, &ParallelConfig::error_feedback,
               "With fp16 and bf16: what rounding takes off is added to the next gradient; one more "
               "float32 for each element of a rank's part of the gradients, on every node, in "
-              "memory and in checkpoints. powersgd always does so."),
+              "memory. A checkpoint holds one more gradient a node, and one for all nodes "
+              "together. "
+              "powersgd always does so, without the last."),
           field("powersgd_rank", parallel, &ParallelConfig::powersgd_rank,
                 "With powersgd: columns of the thin matrices.", {.min = 1, .max = 128}),
           field("powersgd_start", parallel, &ParallelConfig::powersgd_start,

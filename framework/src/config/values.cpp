@@ -119,8 +119,8 @@ std::optional<T> read_scalar(const YamlNode& node, const FieldSpec& spec, std::s
 }
 
 void report(const YamlNode& node, const FieldSpec& spec, std::string_view key,
-            const std::string& reason, Problems& problems) {
-  std::string text = reason + "; expected " + expectation(spec);
+            const std::string& reason, Problems& problems, const std::string& hint = {}) {
+  std::string text = reason + "; expected " + expectation(spec) + hint;
   const std::string suggestion = did_you_mean(node.text, spec.limits.choices);
   if (!suggestion.empty()) text += "; " + suggestion;
   problems.add(node.place, key, text);
@@ -141,7 +141,9 @@ std::optional<Value> read_list(const YamlNode& node, const FieldSpec& spec, std:
                                Problems& problems) {
   std::vector<T> values;
   if (node.kind != YamlNode::Kind::kList) {
-    report(node, spec, key, found(node), problems);
+    const bool one = node.kind == YamlNode::Kind::kScalar;
+    const std::string as_list = one ? "; did you mean [" + node.text + "]?" : "";
+    report(node, spec, key, found(node), problems, as_list);
     return std::nullopt;
   }
   for (const YamlNode& item : node.items) {

@@ -69,13 +69,13 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
     schedules_.emplace_back(config.schedule, group.duration, sampler.steps_per_epoch(),
                             total_steps);
   }
+  if (period_.nodes_part()) average_ = std::make_unique<NodeAverage>(flat_, update_, sharding_);
   if (period_.nodes_part() && config.train.global_batch % gradients.size() != 0) {
     throw ConfigError(
         "parallel.sync_every > 1 wants equally many samples on every rank; expected "
         "train.global_batch to be a multiple of " +
         std::to_string(gradients.size()));
   }
-  if (period_.nodes_part()) average_ = std::make_unique<NodeAverage>(flat_, update_, sharding_);
   context_->seed = static_cast<std::uint64_t>(config.run.seed);
   bind_dropout(*replica.model, *context_);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/bucket_size.hpp"
 
+#include <vector>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,19 +12,24 @@
 namespace trireme::test {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 constexpr std::size_t kTotalBytes = 40'000'000;
+// Parameters of which none is larger than a bucket can be chosen to be.
+const std::vector<std::size_t> kSmall(1000, kTotalBytes / 1000);
 
 // What 4 ranks choose; they must all choose the same.
-BucketSize chosen(const ParallelConfig& parallel, int ranks_per_node) {
+BucketSize chosen(const ParallelConfig& parallel, int ranks_per_node,
+                  const std::vector<std::size_t>& parameter_bytes = kSmall) {
   BucketSize found;
   run_as_threads(4,
                  [&](Communicator& gradients) {
                    const auto control = gradients.split(0, gradients.rank());
                    const BucketSize size =
-                       choose_bucket_size(parallel, gradients, *control, kTotalBytes);
+                       choose_bucket_size(parallel, gradients, *control, parameter_bytes);
                    for (const std::string& text : control->exchange(size.text))
                      EXPECT_EQ(text, size.text);
                    if (gradients.rank() == 0) found = size;
@@ -39,6 +46,19 @@ TEST(BucketSize, SuitsTheLinkOverWhichAllRanksSum) {
   EXPECT_THAT(size.text, StartsWith("gradients travel in buckets of "));
   EXPECT_THAT(size.text, HasSubstr("a sum over 4 ranks on 2 nodes was measured to take " +
                                    to_text(*size.link)));
+  EXPECT_THAT(size.text, Not(HasSubstr("whole")));
+}
+
+// At most 25 MB are chosen.
+TEST(BucketSize, NamesParametersThatTravelWhole) {
+  EXPECT_THAT(chosen({}, 2, {100, 30'000'000, 200, 41'500'000}).text,
+              EndsWith("; 2 larger parameters travel whole, up to 41.50 MB"));
+  EXPECT_THAT(chosen({}, 2, {100, 30'000'000}).text,
+              EndsWith("; 1 larger parameter travels whole, of 30.00 MB"));
+  ParallelConfig parallel;
+  parallel.compression = "powersgd";
+  EXPECT_THAT(chosen(parallel, 2, {25'000'000, 25'000'001}).text,
+              EndsWith("has this size; 1 larger parameter travels whole, of 25.00 MB"));
 }
 
 TEST(BucketSize, OfLocalSgdSuitsTheLinkInsideANode) {
@@ -65,7 +85,7 @@ TEST(BucketSize, OfPowerSgdIsNotMeasured) {
 
 TEST(BucketSize, OfOneRankIsNotWorthAWord) {
   const auto alone = make_local_communicator();
-  const BucketSize size = choose_bucket_size({}, *alone, *alone, kTotalBytes);
+  const BucketSize size = choose_bucket_size({}, *alone, *alone, kSmall);
   EXPECT_FALSE(size.link);
   EXPECT_EQ(size.megabytes, 25);
   EXPECT_EQ(size.text, "");

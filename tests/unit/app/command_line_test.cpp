@@ -98,6 +98,7 @@ TEST(CommandLine, MistakesAreUsageErrorsThatSayWhat) {
   refused({"eval", "runs/a", "--split", "train"}, "train");
   refused({"bench"}, "subcommand");
   refused({"bench", "comm", "--sizes", "3"}, "3");
+  refused({"bench", "comm", "--sizes", "5"}, "5 bytes are no whole number of float32");
   refused({"bench", "comm", "--sizes", "many"}, "many");
   refused({"doctor", "a.yaml", "b.yaml"}, "b.yaml");
 }

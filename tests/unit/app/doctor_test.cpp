@@ -228,11 +228,20 @@ TEST(BenchComm, BandwidthsAreThoseOfNcclTestsForWhatHasALink) {
   EXPECT_DOUBLE_EQ(limit_bandwidth(row, three), 8000 * 4.0 / 3);
 }
 
+TEST(BenchComm, NamesOverridesThatItDoesNotUse) {
+  EXPECT_EQ(warning_of_unused({}), "");
+  EXPECT_EQ(warning_of_unused({"network.tcp_links=2"}), "");
+  EXPECT_THAT(warning_of_unused({"parallel.compression=fp16", "network.tcp_links=2"}),
+              testing::HasSubstr("alone: parallel.compression has no effect"));
+  EXPECT_THAT(warning_of_unused({"run.timeout=3", "train.epochs=1"}),
+              testing::HasSubstr("alone: run.timeout, train.epochs have no effect"));
+}
+
 TEST(BenchComm, MeasuresOnOneNodeAndOverSeveral) {
   run_as_threads(4, [](Communicator& world) {
     for (const Nodes& nodes : {Nodes{.node_of = {0, 0, 0, 0}, .ranks = {{0, 1, 2, 3}}},
                                Nodes{.node_of = {0, 0, 1, 2}, .ranks = {{0, 1}, {2}, {3}}}}) {
-      const BenchRow row = bench_all_reduce(world, nodes, 4097);
+      const BenchRow row = bench_all_reduce(world, nodes, 4096);
       EXPECT_EQ(row.size_bytes, 4096u);
       EXPECT_GT(row.min_seconds, 0);
       EXPECT_GE(row.median_seconds, row.min_seconds);

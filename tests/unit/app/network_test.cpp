@@ -130,8 +130,9 @@ TEST(NetworkProblems, WithoutARdmaPortWhatNeedsOneIsRefused) {
   network.ucx_service_level = 1;
   const std::string text = problems(network, host());
   EXPECT_EQ(std::ranges::count(text, '\n'), 4);
-  for (const char* part : {"ucx_devices: host node7 has no port 'mlx5_0:1'", "cannot use 'rc_x'",
-                           "ucx_gid_index: ", "ucx_service_level: "}) {
+  for (const char* part :
+       {"ucx_devices: host node7 has no port 'mlx5_0:1'", "cannot use 'rc_x'",
+        "without one, take configs/network/tcp.yaml", "ucx_gid_index: ", "ucx_service_level: "}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_EQ(problems(network, host({"mlx5_0:1"})), "");

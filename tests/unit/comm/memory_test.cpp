@@ -3,11 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "comm/memory_file.hpp"
 #include "comm/scratch.hpp"
 #include "trireme/error.hpp"
 
@@ -42,6 +44,29 @@ TEST(AllocatePages, MoreThanThereIsNamesTheSize) {
     EXPECT_EQ(error.code(), ExitCode::kInternal);
     EXPECT_THAT(error.what(), ::testing::HasSubstr("4611686018427387904 bytes"));
   }
+}
+
+// 32 TiB, of which no page is taken: more than the limit leaves, also under a sanitizer.
+TEST(MapMemory, WhereAddressesAreLimitedNamesTheLimitAndTheWayOut) {
+  constexpr std::size_t kBytes = std::size_t{1} << 45;
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  MemoryFile file;
+  file.resize(kBytes);
+  rlimit limited = before;
+  limited.rlim_cur = kBytes;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limited), 0);
+  std::string message;
+  try {
+    map_memory(file.handle(), Access::kRead);
+  } catch (const EnvironmentError& error) {
+    message = error.what();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_THAT(message,
+              ::testing::HasSubstr("`ulimit -v` allows this process 35184372088832 bytes"));
+  EXPECT_THAT(message, ::testing::HasSubstr("--ranks-per-node 1"));
+  EXPECT_THAT(message, ::testing::HasSubstr("Cannot allocate memory"));
 }
 
 TEST(Buffer, IsGivenBackOnceByItsLastOwner) {

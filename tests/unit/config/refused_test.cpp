@@ -133,6 +133,12 @@ constexpr BadConfig kValues[] = {
      "  workers: 010\n",
      {},
      "a.yaml:4:12: data.workers: a leading zero in '010'"},
+    {"OneForAList",
+     "",
+     "",
+     {"network.interfaces=eth1"},
+     "command line: network.interfaces: found 'eth1'; expected a list of texts such as "
+     "[a, b]; did you mean [eth1]?"},
     {"LeadingZeroNegative",
      "",
      "",
@@ -304,6 +310,12 @@ constexpr BadConfig kTogether[] = {
      {"parallel.bucket_mb=0.5", "parallel.edge_bucket_mb=1"},
      "command line: parallel.edge_bucket_mb: 1 is out of range; expected at most "
      "parallel.bucket_mb (0.5)"},
+    {"FirstBucketOfChosenOnes",
+     "",
+     "",
+     {"parallel.edge_bucket_mb=0.1"},
+     "command line: parallel.edge_bucket_mb: 0.1 goes with a given size of the others, and "
+     "parallel.bucket_mb: 0 leaves it to be chosen; set parallel.bucket_mb, too"},
     {"ClippingInBackward",
      "",
      "",
@@ -314,8 +326,14 @@ constexpr BadConfig kTogether[] = {
      "",
      "",
      {"parallel.sync_every=4", "parallel.compression=fp16", "data.drop_last=true"},
-     "command line: parallel.sync_every: sums no gradients over nodes: more than 1 needs "
-     "parallel.compression: none and parallel.shard_over: node"},
+     "command line: parallel.sync_every: more than 1 sums no gradients over nodes, so that "
+     "parallel.compression: fp16 has nothing to act on; expected parallel.compression: none"},
+    {"AveragedShardsOfTheWorld",
+     "",
+     "",
+     {"parallel.sync_every=4", "parallel.shard_over=world", "data.drop_last=true"},
+     "command line: parallel.sync_every: more than 1 lets each node update its own parameters; "
+     "expected parallel.shard_over: node"},
     {"CompressionOfDoubles",
      "",
      "",
