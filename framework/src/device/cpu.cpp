@@ -50,6 +50,8 @@ void keep_memory() {
   TRIREME_ASSERT(kept, "mallopt refused a setting");
 }
 
+void return_free_memory() { malloc_trim(0); }
+
 std::string instruction_set() { return at::get_cpu_capability(); }
 
 std::string torch_version() { return TORCH_VERSION; }

@@ -17,6 +17,8 @@ int use_threads();
 // Keeps freed memory in the process: glibc otherwise returns large blocks to the kernel in every
 // step, and the next step faults them in again. Call it first in main.
 void keep_memory();
+// Gives what the allocator holds and nobody uses back to the system, in spite of keep_memory().
+void return_free_memory();
 
 // The vector instruction set that torch's kernels use: part of what makes results repeatable
 // ("AVX512").

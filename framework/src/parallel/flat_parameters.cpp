@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/flat_parameters.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include <ATen/core/grad_mode.h>
@@ -69,16 +70,29 @@ at::Tensor wrap(Buffer buffer, std::int64_t numel, DType dtype, at::Device devic
       at::TensorOptions().dtype(torch_type(dtype)).device(device));
 }
 
+namespace {
+
+// In pieces: what lies outside of the node's memory is copied there to travel.
+void broadcast_in_pieces(const at::Tensor& flat, Communicator& communicator) {
+  constexpr std::int64_t kPiece = 1 << 20;  // elements
+  for (std::int64_t begin = 0; begin < flat.numel(); begin += kPiece) {
+    const std::int64_t count = std::min(kPiece, flat.numel() - begin);
+    communicator.broadcast(span_of(flat.narrow(0, begin, count)), 0).wait();
+  }
+}
+
+}  // namespace
+
 void broadcast_values(const at::Tensor& tensor, Communicator& communicator) {
   const at::NoGradGuard no_grad;
   if (tensor.is_cpu() && tensor.is_non_overlapping_and_dense()) {
     const at::Tensor flat =
         tensor.detach().as_strided({tensor.numel()}, {1}, tensor.storage_offset());
-    communicator.broadcast(span_of(flat), 0).wait();
+    broadcast_in_pieces(flat, communicator);
     return;
   }
   const at::Tensor dense = tensor.detach().contiguous().cpu().view({-1});
-  communicator.broadcast(span_of(dense), 0).wait();
+  broadcast_in_pieces(dense, communicator);
   tensor.copy_(dense.view(tensor.sizes()));
 }
 

@@ -12,6 +12,7 @@
 
 #include "comm/agree.hpp"
 #include "comm/shared_error.hpp"
+#include "device/cpu.hpp"
 #include "trireme/error.hpp"
 #include "trireme/model.hpp"
 
@@ -39,6 +40,15 @@ BucketPlan agreed_plan(const Replica& replica, const ParallelConfig& config, int
   return plan;
 }
 
+// The parameters leave the memory that they were built in, before more is taken.
+FlatParameters make_flat(const Replica& replica, const ParallelConfig& config, int num_shards,
+                         Communicator& gradients, Communicator& control) {
+  FlatParameters flat(replica.trained, agreed_plan(replica, config, num_shards, control),
+                      gradients);
+  return_free_memory();
+  return flat;
+}
+
 // Without the sign of a NaN, which means nothing.
 std::string text_of(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
 
@@ -58,8 +68,7 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
       period_(gradients.placement().num_nodes > 1 ? config.parallel.sync_every : 1, total_steps),
       sharding_(gradients, over(config.parallel),
                 period_.nodes_part() ? Sharding::Sums::kApart : Sharding::Sums::kTogether),
-      flat_(replica.trained, agreed_plan(replica, config.parallel, sharding_.num_shards(), control),
-            gradients),
+      flat_(make_flat(replica, config.parallel, sharding_.num_shards(), gradients, control)),
       reduction_(make_reduction(config.parallel, flat_, sharding_)),
       sync_(flat_, *reduction_),
       buffers_(buffers_to_average(replica), gradients),
