@@ -90,7 +90,12 @@ std::span<const NodeOperation::Step> NodeOperation::steps_of(Collective kind, bo
 }
 
 bool NodeOperation::is_urgent() const {
-  return next_step_ == 0 || (!stage_.is_inline() && call().data.size_bytes() > kMiddlingBytes);
+  if (next_step_ == 0) return true;
+  if (stage_.is_inline()) return false;
+  const Collective kind = call().kind;
+  const bool is_waited_for =
+      kind != Collective::kReduceScatter && kind != Collective::kNodeReduceScatter;
+  return !is_waited_for || call().data.size_bytes() > kMiddlingBytes;
 }
 
 Task::Advance NodeOperation::advance() {

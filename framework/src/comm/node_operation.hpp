@@ -21,8 +21,9 @@ class NodeOperation : public CollectiveTask {
   NodeOperation(Call call, std::shared_ptr<const NodeSeat> seat, std::chrono::milliseconds timeout);
 
   // After its first step: whether the progress thread should look at it at once. Else it is enough
-  // when it next wakes by itself: what others need of a small sum is published, and what the parts
-  // of a middling one cost is less than waking a thread, if callers wait for them anyway.
+  // when it next wakes by itself: what others need of a small operation is published, and what the
+  // parts of a middling one cost is less than waking a thread, if callers wait for them anyway.
+  // They do not for sums that leave each rank its part: those are of gradients, under backward.
   bool is_urgent() const;
 
  protected:
