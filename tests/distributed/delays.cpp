@@ -74,11 +74,11 @@ void Delays::pause() {
 }
 
 DelayedCommunicator::DelayedCommunicator(Communicator& inner, std::uint64_t seed)
-    : inner_(inner), delays_(std::make_shared<Delays>(seed, inner.rank())) {}
+    : ForwardingCommunicator(inner), delays_(std::make_shared<Delays>(seed, inner.rank())) {}
 
 DelayedCommunicator::DelayedCommunicator(std::unique_ptr<Communicator> group,
                                          std::shared_ptr<Delays> delays)
-    : own_(std::move(group)), inner_(*own_), delays_(std::move(delays)) {}
+    : ForwardingCommunicator(*group), own_(std::move(group)), delays_(std::move(delays)) {}
 
 Request DelayedCommunicator::late(Request request) const {
   return Request(std::make_shared<LateOperation>(std::move(request), delays_));

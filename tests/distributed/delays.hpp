@@ -7,7 +7,7 @@
 #include <memory>
 #include <random>
 
-#include "trireme/communicator.hpp"
+#include "support/forwarding_communicator.hpp"
 
 namespace trireme::testing {
 
@@ -26,14 +26,9 @@ class Delays {
 
 // Passes all to `inner`, which must outlive this, and so do the groups split off. Pauses before an
 // operation is posted, and between its posting and the wait for it.
-class DelayedCommunicator : public Communicator {
+class DelayedCommunicator : public test::ForwardingCommunicator {
  public:
   DelayedCommunicator(Communicator& inner, std::uint64_t seed);
-
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::string_view kind() const override { return inner_.kind(); }
-  Placement placement() const override { return inner_.placement(); }
 
   Request all_reduce(Span data) override;
   Request reduce_scatter(Span data, std::span<const std::size_t> offsets) override;
@@ -41,24 +36,17 @@ class DelayedCommunicator : public Communicator {
                               const Wire& wire) override;
   Request all_gather(Span data, std::span<const std::size_t> offsets) override;
   Request broadcast(Span data, int root) override;
-  Request mark() override { return inner_.mark(); }
   std::vector<std::string> exchange(std::string_view bytes) override;
   void barrier() override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   std::unique_ptr<Communicator> split_by_node() override;
-  Buffer allocate(std::size_t size_bytes) override { return inner_.allocate(size_bytes); }
-  Buffer allocate_shared(std::size_t size_bytes) override {
-    return inner_.allocate_shared(size_bytes);
-  }
-  void set_timeout(std::chrono::milliseconds timeout) override { inner_.set_timeout(timeout); }
 
  private:
   DelayedCommunicator(std::unique_ptr<Communicator> group, std::shared_ptr<Delays> delays);
   Request late(Request request) const;
 
   const std::unique_ptr<Communicator> own_;  // of a group
-  Communicator& inner_;
-  const std::shared_ptr<Delays> delays_;  // of this rank, with its groups
+  const std::shared_ptr<Delays> delays_;     // of this rank, with its groups
 };
 
 }  // namespace trireme::testing

@@ -205,8 +205,8 @@ class Communicator {
   // group, ordered by (key, rank). The group has its own order of operations, its own time-out
   // (at first this communicator's), and may outlive this communicator.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
-  // Collective as split(). The ranks on this rank's machine, in rank order: those of its node, and
-  // also where the machine's ranks share no memory and each is a node of its own.
+  // Collective as split(). The ranks of this rank's node, in rank order; where a machine's ranks
+  // cannot share memory, so that placement() has each as a node of its own, those of the machine.
   virtual std::unique_ptr<Communicator> split_by_node() = 0;
 
   // Memory this communicator moves best: under MPI shared with the ranks of the node, where they

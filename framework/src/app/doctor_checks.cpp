@@ -16,6 +16,7 @@
 
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
+#include "base/cores.hpp"
 #include "base/files.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"

@@ -15,7 +15,7 @@ constexpr const char* kMayChange[] = {
     // These decide no bit of what is learned.
     "train.update_in_backward", "parallel.shard_over", "checkpoint.*", "network.*", "log.*"};
 
-// Nor do these, but for PowerSGD, which adds up products bucket by bucket.
+// Nor do these, but for PowerSGD: where ranks cut a matrix follows from them.
 constexpr const char* kBuckets[] = {"parallel.bucket_mb", "parallel.edge_bucket_mb"};
 
 bool is_one_of(std::span<const char* const> keys, const std::string& key) {

@@ -7,6 +7,9 @@
 
 namespace trireme {
 
+// How many this process may run on, at least 1. EnvironmentError where the system does not tell.
+int available_cores();
+
 // Those of this process as "0,1,5"; empty where the system does not tell.
 std::string core_list();
 

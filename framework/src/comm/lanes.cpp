@@ -179,7 +179,8 @@ bool Lanes::send_partials() {
       if (is_half()) {
         std::byte* half = slot(flow, flow.stream.started());
         encode(setup_.wire.type, reinterpret_cast<const float*>(own(piece.begin)),
-               residual_of(piece), piece.count, reinterpret_cast<std::uint16_t*>(half), counts());
+               residual_of(piece), piece.count, reinterpret_cast<std::uint16_t*>(half),
+               setup_.wire.counts);
         from = half;
       }
       flow.stream.send(from, piece.count * wire_size(setup_.wire.type, dtype_));
@@ -256,7 +257,7 @@ void Lanes::sum_nodes_half(const Piece& piece) {
   const WireType type = setup_.wire.type;
   auto* whole = reinterpret_cast<float*>(own(piece.begin));
   auto* half = reinterpret_cast<std::uint16_t*>(owned_half_.data()) + half_begin_[summed_];
-  encode(type, whole, residual_of(piece), piece.count, half, counts());
+  encode(type, whole, residual_of(piece), piece.count, half, setup_.wire.counts);
   std::vector<const std::uint16_t*> parts;  // [node]
   for (const std::size_t source : sources_[piece.cell]) {
     parts.push_back(source == partials_in_.size()
@@ -275,7 +276,7 @@ void Lanes::sum_nodes_half(const Piece& piece) {
   }
   float* residual = setup_.wire.sum_residual;
   encode(type, whole, residual == nullptr ? nullptr : residual + half_begin_[summed_], piece.count,
-         half, counts());
+         half, setup_.wire.counts);
   decode(type, half, piece.count, whole);
 }
 

@@ -90,7 +90,6 @@ class Lanes {
   void sum_nodes_half(const Piece& piece);
   bool has_all_partials(const Piece& piece) const;
   float* residual_of(const Piece& piece) const;
-  WireCounts& counts() { return setup_.wire.counts != nullptr ? *setup_.wire.counts : uncounted_; }
   std::byte* own(std::size_t element) const { return memory_.own + element * size_of(dtype_); }
 
   const Setup setup_;
@@ -108,7 +107,6 @@ class Lanes {
   std::vector<std::size_t> half_begin_;            // [owned piece] -> element of owned_half_, and
                                                    // of wire.sum_residual
   std::size_t budget_ = 0;                         // elements to sum until the next advance()
-  WireCounts uncounted_;
 };
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.hpp"
 #include "comm/mpi_call.hpp"
 
 namespace trireme {
@@ -36,12 +37,6 @@ void note(MpiComponents& components, const std::string& variable) {
   const std::string component = variable.substr(4, end - 4);
   if (list == nullptr || component == "base") return;
   if (std::ranges::find(*list, component) == list->end()) list->push_back(component);
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
 }
 
 }  // namespace

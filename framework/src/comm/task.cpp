@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "base/cores.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -21,11 +22,10 @@ constexpr timespec kCallerNap{.tv_sec = 0, .tv_nsec = 50'000};
 // How long the progress thread may take to notice a time-out before a caller gives up on it.
 constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(1);
 
+// Or the system does not tell, as on machines of more than 1024 cores.
 bool has_second_core() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  // Fails on machines of more than 1024 cores, which have a second one.
-  return sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) > 1;
+  const std::string own = core_list();
+  return count_cores({&own, 1}) != 1;
 }
 
 int caller_spins() {
@@ -75,7 +75,8 @@ void Task::help_until_settled() {
     if (idle < spins) {
       __builtin_ia32_pause();
       continue;
-    } else if (idle < spins + kCallerYields) {
+    }
+    if (idle < spins + kCallerYields) {
       sched_yield();  // always succeeds on Linux
     } else {
       nanosleep(&kCallerNap, nullptr);  // a signal shortens it

@@ -62,9 +62,7 @@ void round_trip(std::vector<std::byte>& data, const Call& call, float* residual)
   const std::size_t count = data.size() / sizeof(float);
   std::vector<std::uint16_t> half(count);
   auto* values = reinterpret_cast<float*>(data.data());
-  WireCounts uncounted;
-  encode(call.wire.type, values, residual, count, half.data(),
-         call.wire.counts == nullptr ? uncounted : *call.wire.counts);
+  encode(call.wire.type, values, residual, count, half.data(), call.wire.counts);
   decode(call.wire.type, half.data(), count, values);
 }
 

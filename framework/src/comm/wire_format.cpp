@@ -102,7 +102,7 @@ void round_to(WireType type, const float* values, std::size_t count, std::uint16
 
 // One block: exact values in `sums`, what is left of them over.
 void encode_block(WireType type, const float* sums, std::size_t count, std::uint16_t* wire,
-                  float* residual, WireCounts& counts) {
+                  float* residual, WireCounts* counts) {
   const float most = type == WireType::kF16 ? kMaxF16 : kMaxBF16;
   float clamped[kBlock], back[kBlock];
   std::uint64_t saturated = 0, underflowed = 0;
@@ -118,8 +118,9 @@ void encode_block(WireType type, const float* sums, std::size_t count, std::uint
   if (residual != nullptr) {
     for (std::size_t i = 0; i < count; ++i) residual[i] = sums[i] - back[i];
   }
-  counts.saturated += saturated;
-  counts.underflowed += underflowed;
+  if (counts == nullptr) return;
+  counts->saturated += saturated;
+  counts->underflowed += underflowed;
 }
 
 }  // namespace
@@ -129,7 +130,7 @@ std::size_t wire_size(WireType type, DType dtype) {
 }
 
 void encode(WireType type, const float* values, float* residual, std::size_t count,
-            std::uint16_t* wire, WireCounts& counts) {
+            std::uint16_t* wire, WireCounts* counts) {
   TRIREME_ASSERT(type != WireType::kSame, "kSame needs no code");
   float sums[kBlock];
   for (std::size_t at = 0; at < count; at += kBlock) {

@@ -1,31 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/cpu.hpp"
 
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include <malloc.h>
-#include <sched.h>
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <torch/version.h>
 
+#include "base/cores.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
-
-int available_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
-    throw EnvironmentError(std::string("sched_getaffinity: ") + std::strerror(errno));
-  }
-  return CPU_COUNT(&mask);
-}
 
 int use_threads() {
   int threads = available_cores();

@@ -6,12 +6,9 @@
 
 namespace trireme {
 
-// Cores this process may run on: the size of its affinity mask.
-int available_cores();
-
-// Threads one rank computes with: OMP_NUM_THREADS where set, else available_cores(). Tells torch;
-// call it once, before the first torch operation. EnvironmentError where OMP_NUM_THREADS is no
-// number from 1 to 1024.
+// Threads one rank computes with: OMP_NUM_THREADS where set, else available_cores()
+// (base/cores.hpp). Tells torch; call it once, before the first torch operation. EnvironmentError
+// where OMP_NUM_THREADS is no number from 1 to 1024.
 int use_threads();
 
 // Keeps freed memory in the process: glibc otherwise returns large blocks to the kernel in every

@@ -17,7 +17,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::vector<float> round_trip(WireType type, std::vector<float> values, WireCounts& counts) {
   std::vector<std::uint16_t> wire(values.size());
-  encode(type, values.data(), nullptr, values.size(), wire.data(), counts);
+  encode(type, values.data(), nullptr, values.size(), wire.data(), &counts);
   decode(type, wire.data(), wire.size(), values.data());
   return values;
 }
@@ -118,7 +118,7 @@ TEST_P(WireFormat, TheResidualIsWhatRoundingTookOff) {
   for (float& x : values) x = normal(random);
   std::vector<std::uint16_t> wire(values.size());
   WireCounts counts;
-  encode(GetParam(), values.data(), residual.data(), values.size(), wire.data(), counts);
+  encode(GetParam(), values.data(), residual.data(), values.size(), wire.data(), &counts);
   std::vector<float> sent(values.size());
   decode(GetParam(), wire.data(), wire.size(), sent.data());
   for (std::size_t i = 0; i < values.size(); ++i)
