@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a rank allocates and the other ranks of its node read. Internal to comm/.
+// Memory that a rank allocates and the other ranks of its node read and write. Internal to comm/.
 #pragma once
 
 #include <cstdint>

@@ -15,12 +15,17 @@ namespace {
 // Work of one step(), so that operations on the same thread take turns.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
+// A sum that all want fetches less from the others' cores when each rank sums and writes its part,
+// but its callers wait for each other once more.
+constexpr std::size_t kInlineSumBytes = std::size_t{4} << 10;
+
 constexpr std::size_t kMiddlingBytes = std::size_t{2} << 20;  // summed in some 100 us
 
 // Memory of the arena may be the same for all ranks: then nobody may copy into it, late or at all,
 // which only the places tell.
 bool may_be_inline(const Call& call, const NodeSeat& seat) {
   const bool copies = call.kind == Collective::kAllGather || call.kind == Collective::kBroadcast;
+  if (call.kind == Collective::kAllReduce && call.data.size_bytes() > kInlineSumBytes) return false;
   return !copies || !seat.memory || call.data.count == 0 ||
          !seat.memory->arena->find(call.data.data, call.data.size_bytes());
 }
@@ -47,9 +52,8 @@ std::span<const NodeOperation::Step> NodeOperation::steps_of(Collective kind, bo
   using Op = NodeOperation;
   static constexpr std::array<Step, 4> kSmallAllReduce{&Op::publish, &Op::arrive, &Op::sum_all,
                                                        &Op::leave};
-  static constexpr std::array<Step, 8> kAllReduce{
-      &Op::publish,    &Op::arrive, &Op::sum_own_part, &Op::all_reduced,
-      &Op::copy_parts, &Op::leave,  &Op::all_left,     &Op::copy_out};
+  static constexpr std::array<Step, 6> kAllReduce{&Op::publish,     &Op::arrive, &Op::sum_for_all,
+                                                  &Op::all_reduced, &Op::leave,  &Op::copy_out};
   static constexpr std::array<Step, 6> kReduceScatter{
       &Op::publish, &Op::arrive, &Op::sum_own_part, &Op::all_reduced, &Op::leave, &Op::copy_out};
   static constexpr std::array<Step, 6> kAllGather{&Op::publish, &Op::arrive,   &Op::copy_parts,
@@ -118,12 +122,21 @@ bool NodeOperation::sum_all() {
 }
 
 bool NodeOperation::sum_own_part() {
+  const std::array<std::byte*, 1> own{stage_.own()};
+  return sum_part(own);
+}
+
+bool NodeOperation::sum_for_all() { return sum_part(stage_.data()); }
+
+bool NodeOperation::sum_part(std::span<std::byte* const> places) {
   const std::size_t begin = part_begin(rank()) + done_;
   const std::size_t count =
       std::min(part_end(rank()) - begin, kPieceBytes / size_of(call().data.dtype));
   std::vector<const std::byte*> parts;
   for (const std::byte* data : stage_.data()) parts.push_back(data + bytes(begin));
-  sum_in_order(call().data.dtype, parts, stage_.own() + bytes(begin), count);
+  std::vector<std::byte*> outs;
+  for (std::byte* place : places) outs.push_back(place + bytes(begin));
+  sum_in_order(call().data.dtype, parts, outs, count);
   done_ += count;
   if (begin + count < part_end(rank())) return false;
   stage_.set(&NodeSlot::reduced);

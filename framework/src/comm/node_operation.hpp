@@ -12,10 +12,11 @@ namespace trireme {
 // Note [Operations on a node]
 // Each rank publishes its call and where its data lies, in its slot of the group's board, and reads
 // the data of the others where they lie: a sum is one pass over all ranks' memory, by the part's
-// owner, in rank order. Small data, and texts, stand in the slot itself. Data outside the arena is
-// copied in and out.
-// Nobody's memory is touched after its rank's operation is complete: a rank that reads others'
-// memory marks `reduced` or `left` when it has, and who may be read waits for the marks.
+// owner, in rank order, who also writes it to all ranks where all want it: a line of memory that
+// has just been read is cheaper to write than to be fetched once more by each of the others. Small
+// data, and texts, stand in the slot itself. Data outside the arena is copied in and out. Nobody's
+// memory is touched after its rank's operation is complete: a rank that reads or writes others'
+// memory marks `reduced` or `left` when it has, and they wait for the marks.
 class NodeOperation : public CollectiveTask {
  public:
   NodeOperation(Call call, std::shared_ptr<const NodeSeat> seat, std::chrono::milliseconds timeout);
@@ -41,6 +42,8 @@ class NodeOperation : public CollectiveTask {
   bool arrive() { return stage_.arrive(); }
   bool sum_all();
   bool sum_own_part();
+  bool sum_for_all();  // the own part, into the memory of all
+  bool sum_part(std::span<std::byte* const> places);
   bool copy_parts();  // of the others, each from its owner
   bool read_texts();
   bool copy_root();

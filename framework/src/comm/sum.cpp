@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Block by block, so that the running sum stays in the first-level cache and out may be a part.
+// Block by block, so that the running sum stays in the first-level cache and an out may be a part.
 constexpr std::size_t kBlockBytes = 8 << 10;
 
 template <class T>
@@ -25,7 +25,8 @@ void add(T* __restrict__ total, const T* __restrict__ first, const T* __restrict
 }
 
 template <class T>
-void sum_blocks(std::span<const std::byte* const> parts, std::byte* out, std::size_t count) {
+void sum_blocks(std::span<const std::byte* const> parts, std::span<std::byte* const> outs,
+                std::size_t count) {
   constexpr std::size_t kBlock = kBlockBytes / sizeof(T);
   alignas(64) T total[kBlock];
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
@@ -38,21 +39,21 @@ void sum_blocks(std::span<const std::byte* const> parts, std::byte* out, std::si
       add(total, part(0), part(1), length);
     }
     for (std::size_t p = 2; p < parts.size(); ++p) add(total, part(p), length);
-    std::memcpy(out + at, total, length * sizeof(T));
+    for (std::byte* out : outs) std::memcpy(out + at, total, length * sizeof(T));
   }
 }
 
 }  // namespace
 
-void sum_in_order(DType dtype, std::span<const std::byte* const> parts, std::byte* out,
-                  std::size_t count) {
+void sum_in_order(DType dtype, std::span<const std::byte* const> parts,
+                  std::span<std::byte* const> outs, std::size_t count) {
   switch (dtype) {
     case DType::kF32:
-      return sum_blocks<float>(parts, out, count);
+      return sum_blocks<float>(parts, outs, count);
     case DType::kF64:
-      return sum_blocks<double>(parts, out, count);
+      return sum_blocks<double>(parts, outs, count);
     case DType::kI64:  // unsigned: overflow wraps instead of being undefined
-      return sum_blocks<std::uint64_t>(parts, out, count);
+      return sum_blocks<std::uint64_t>(parts, outs, count);
     case DType::kU8:
       break;
   }

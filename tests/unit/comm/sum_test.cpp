@@ -37,6 +37,20 @@ TEST(SumInOrder, MayWriteIntoAnyOfItsPartsAcrossBlocks) {
   }
 }
 
+TEST(SumInOrder, WritesToSeveralPlacesAcrossBlocks) {
+  constexpr std::size_t kCount = 10007;
+  std::vector<std::vector<float>> parts(2, std::vector<float>(kCount));
+  for (std::size_t i = 0; i < kCount; ++i) parts[0][i] = 2 * (parts[1][i] = float(i));
+  std::vector<float> elsewhere(kCount);
+  const std::vector<std::byte*> outs = {reinterpret_cast<std::byte*>(parts[1].data()),
+                                        reinterpret_cast<std::byte*>(elsewhere.data()),
+                                        reinterpret_cast<std::byte*>(parts[0].data())};
+  sum_in_order(DType::kF32, bytes_of(parts), outs, kCount);
+  for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(parts[0][i], 3 * float(i)) << i;
+  EXPECT_EQ(parts[1], parts[0]);
+  EXPECT_EQ(elsewhere, parts[0]);
+}
+
 TEST(SumInOrder, OnePartIsItsOwnSum) {
   std::vector<std::vector<std::int64_t>> parts = {{3, -4}};
   sum_in_order(DType::kI64, bytes_of(parts), reinterpret_cast<std::byte*>(parts[0].data()), 2);
