@@ -2,11 +2,13 @@
 // Times sums over all ranks (float32, in place, in memory of Communicator::allocate) by size; rank
 // 0 prints one JSON line a size: the median over the repeats of the time from a barrier to the
 // result on rank 0.
-//   mpirun -np 2 bench_all_reduce [--messages] [--wire fp32|fp16|bf16 | --transfer] [BYTES ...]
+//   mpirun -np 2 bench_all_reduce [--messages] [--wire fp32|fp16|bf16 | --transfer [--period MS]]
+//                                 [BYTES ...]
 // --messages: without shared memory, as between nodes.
 // --wire: node_reduce_scatter, as gradients are summed, with this type between nodes.
 // --transfer: no sum; ranks in pairs send each other the bytes that a sum over two ranks moves,
-// both ways at once: what the link can do.
+// both ways at once: what the link can do. --period: one such transfer each MS milliseconds, as
+// training does it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/call.hpp"
@@ -27,6 +30,7 @@ constexpr int kRepeats = 21;
 struct BenchOptions {
   bool node_memory = true;
   bool transfer = false;
+  std::chrono::milliseconds period{0};
   std::optional<WireType> wire;
 };
 
@@ -64,6 +68,7 @@ double median_seconds(Communicator& world, std::size_t size_bytes, const BenchOp
       world.all_reduce({data, count, DType::kF32}).wait();
     }
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    std::this_thread::sleep_until(start + options.period);
     seconds.push_back(passed.count());
     const bool sums = !options.transfer && !options.wire;
     if (sums && data[count - 1] != static_cast<float>(world.size()))
@@ -103,6 +108,8 @@ int main(int argc, char** argv) {
       options.node_memory = false;
     } else if (argument == "--transfer") {
       options.transfer = true;
+    } else if (argument == "--period" && i + 1 < argc) {
+      options.period = std::chrono::milliseconds(std::atoi(argv[++i]));
     } else if (argument == "--wire" && i + 1 < argc) {
       options.wire = wires.at(argv[++i]);
     } else {

@@ -67,11 +67,14 @@ class Bench:
             command.append(f"data.path={self.o.text}")
         return where, [*self.launcher(ranks, hosts), *map(str, command)]
 
-    def step_ms(self, where):
+    def steps(self, where):
         events = [json.loads(line) for line in open(where / "metrics.jsonl")]
-        steps = [event for event in events if event["event"] == "step"]
-        return {"ms": statistics.median(step["step_ms"] for step in steps[WARM_UP:]),
-                "exposed_ms": statistics.median(step["comm_exposed_ms"] for step in steps[WARM_UP:])}
+        return [event for event in events if event["event"] == "step"][WARM_UP:]
+
+    def step_ms(self, where):
+        steps = self.steps(where)
+        return {"ms": statistics.median(step["step_ms"] for step in steps),
+                "exposed_ms": statistics.median(step["comm_exposed_ms"] for step in steps)}
 
     def our_step(self, workload, *overrides, **kind):
         where, command = self.trainer(workload, *overrides, **kind)
@@ -264,21 +267,39 @@ def host_compression(b):
                   lambda o=overrides: step(*o), step)
 
 
+def alone(b, of_both=statistics.mean):
+    """A step of compute alone: the same ranks, each on its own host, none talking to the other."""
+    runs = [b.trainer("resnet18", "train.global_batch=32", ranks=1) for _ in range(2)]
+    processes = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL,
+                                  env={**os.environ, **MPI_ROOT, "OMP_NUM_THREADS": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"})
+                 for _, command in runs]
+    for process in processes:
+        process.wait()
+    times = [[step["step_ms"] for step in b.steps(where)] for where, _ in runs]
+    for where, _ in runs:
+        b.run(["rm", "-r", where])
+    return statistics.median(map(of_both, zip(*times)))
+
+
 def host_step(b):
-    """Compute alone: the same ranks, each on its own host, none talking to the other."""
-    def alone():
-        runs = [b.trainer("resnet18", "train.global_batch=32", ranks=1) for _ in range(2)]
-        processes = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL,
-                                      env={**os.environ, **MPI_ROOT, "OMP_NUM_THREADS": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"})
-                     for _, command in runs]
-        for process in processes:
-            process.wait()
-        times = [b.step_ms(where)["ms"] for where, _ in runs]
-        for where, _ in runs:
-            b.run(["rm", "-r", where])
-        return statistics.mean(times)
     b.compare("step resnet18 on two hosts at 1 Gbit/s (peer: compute alone; 1 / ratio is the share over it)",
-              lambda: b.our_step("resnet18", hosts=2)["ms"], alone)
+              lambda: b.our_step("resnet18", hosts=2)["ms"], lambda: alone(b))
+
+
+def host_step_floor(b):
+    """What a step takes whose sums take no time: the slower of the two at each step, beside a transfer of as many bytes a step, which
+    takes its share of the same cores."""
+    period_ms, gradient_bytes = round(1.1 * alone(b)), 44_700_000
+    def beside_transfers():
+        command = [*b.launcher(2, 2), b.build / "tests/bench/bench_all_reduce", "--transfer", "--period", period_ms, gradient_bytes]
+        transfers = subprocess.Popen(list(map(str, command)), cwd=ROOT, stdout=subprocess.DEVNULL, env={**os.environ, **MPI_ROOT})
+        step = alone(b, max)
+        if transfers.poll() is not None:
+            raise SystemExit("the transfers ended before the steps: fewer --steps")
+        transfers.wait()
+        return step
+    b.compare("resnet18 alone, the slower of two at each step, beside transfers of its gradients at 1 Gbit/s (peer: compute alone; "
+              "1 / ratio is the share over it)", beside_transfers, lambda: alone(b))
 
 
 def buckets(link, workloads, hosts=0):
@@ -311,6 +332,7 @@ CASES = {
     "hosts4_all_reduce_100mbit": host_all_reduce(4, "100mbit", [4 << 20]),
     "hosts_compression": in_cluster(2, "100mbit", host_compression),
     "hosts_step": in_cluster(2, "1gbit", host_step),
+    "hosts_step_floor": in_cluster(2, "1gbit", host_step_floor),
     "hosts_half_width": in_cluster(2, "100mbit", half_width),
     "buckets_node": buckets("a node's memory", ["mlp"]),
     "buckets_1gbit": in_cluster(2, "1gbit", buckets("1 Gbit/s", ["mlp", "resnet18"], hosts=2)),
