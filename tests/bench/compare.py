@@ -80,6 +80,7 @@ class Bench:
         where, command = self.trainer(workload, *overrides, **kind)
         self.run(command)
         result = self.step_ms(where)
+        result["bucket_mb"] = float(re.search(r"^  bucket_mb: (\S+)", (where / "config.yaml").read_text(), re.MULTILINE).group(1))
         self.run(["rm", "-r", where])
         return result
 
@@ -140,6 +141,14 @@ class Bench:
         return seconds
 
     # Results.
+
+    def say_what_runs(self):
+        """What the lines that follow were measured with."""
+        git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+        commit = subprocess.run(git, capture_output=True, text=True).stdout.strip()
+        cpus = re.findall(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        self.line({"commit": commit, "cpu": cpus[0] if cpus else "", "cores": os.cpu_count(), "started": time.strftime("%Y-%m-%d %H:%M"),
+                   "cases": self.o.cases, "pairs": self.o.pairs, "steps": self.o.steps})
 
     def line(self, record):
         print(json.dumps(record), flush=True)
@@ -248,13 +257,18 @@ def half_width(b):
 
 
 def host_all_reduce(hosts, rate, sizes):
-    """A transfer sends `size` bytes each way between two hosts; a sum of N hosts moves 2 (N - 1) / N of that over each link."""
+    """A transfer sends its bytes each way between two hosts; a sum over N hosts moves 2 (N - 1) / N of its own over each link."""
+    def transfer(b, size):
+        folder = tempfile.mkdtemp(dir=b.work)
+        out = b.run([*b.launcher(hosts, hosts), sys.executable, str(ROOT / "tests/bench/plain_transfer.py"), folder, str(size)])
+        return json.loads(out.splitlines()[-1])["us"]
+
     def body(b):
         for size in sizes:
             moved = round(size * 2 * (hosts - 1) / hosts)
             b.compare(f"all_reduce {size} over {hosts} hosts at {rate} (peer: the same bytes in a plain two-way transfer)",
                       lambda s=size: b.our_all_reduce(s, ranks=hosts, hosts=hosts),
-                      lambda s=moved: b.our_all_reduce(s, "--transfer", ranks=hosts, hosts=hosts))
+                      lambda s=moved: transfer(b, s))
     return in_cluster(hosts, rate, body)
 
 
@@ -282,8 +296,12 @@ def alone(b, of_both=statistics.mean):
 
 
 def host_step(b):
-    b.compare("step resnet18 on two hosts at 1 Gbit/s (peer: compute alone; 1 / ratio is the share over it)",
-              lambda: b.our_step("resnet18", hosts=2)["ms"], lambda: alone(b))
+    case = "step resnet18 on two hosts at 1 Gbit/s (peer: compute alone; 1 / ratio is the share over it)"
+    def ours():
+        step = b.our_step("resnet18", hosts=2)
+        b.line({"case": case, "exposed_ms": step["exposed_ms"]})
+        return step["ms"]
+    b.compare(case, ours, lambda: alone(b))
 
 
 def host_step_floor(b):
@@ -303,19 +321,20 @@ def host_step_floor(b):
 
 
 def buckets(link, workloads, hosts=0):
-    """The size that a run chooses (0) against five that are given, in turn."""
+    """The size that a run chooses (0) against five that are given, in turn: medians of five runs each."""
     def body(b):
         for workload in workloads:
             case = f"buckets {workload} over {link}"
             times = {size: [] for size in ("0", "0.25", "1", "4", "16", "64")}
-            for _ in range(3):
+            for _ in range(5):
                 for size in times:
                     times[size].append(b.our_step(workload, f"parallel.bucket_mb={size}", hosts=hosts))
-            best = {size: min(result["ms"] for result in results) for size, results in times.items()}
+            medians = {size: statistics.median(result["ms"] for result in results) for size, results in times.items()}
             for size, results in times.items():
-                b.line({"case": case, "bucket_mb": size, "ms": [r["ms"] for r in results],
+                b.line({"case": case, "bucket_mb": size, "used_mb": results[0]["bucket_mb"], "ms": [r["ms"] for r in results],
                         "exposed_ms": [r["exposed_ms"] for r in results]})
-            b.line({"case": case, "chosen_over_best": round(best["0"] / min(best.values()), 3)})
+            chosen = medians.pop("0")
+            b.line({"case": case, "chosen_over_best": round(chosen / min(medians.values()), 3)})
     return body
 
 
@@ -334,9 +353,9 @@ CASES = {
     "hosts_step": in_cluster(2, "1gbit", host_step),
     "hosts_step_floor": in_cluster(2, "1gbit", host_step_floor),
     "hosts_half_width": in_cluster(2, "100mbit", half_width),
-    "buckets_node": buckets("a node's memory", ["mlp"]),
-    "buckets_1gbit": in_cluster(2, "1gbit", buckets("1 Gbit/s", ["mlp", "resnet18"], hosts=2)),
-    "buckets_100mbit": in_cluster(2, "100mbit", buckets("100 Mbit/s", ["resnet18"], hosts=2)),
+    "buckets_node": buckets("a node's memory", ["deep"]),
+    "buckets_1gbit": in_cluster(2, "1gbit", buckets("1 Gbit/s", ["deep"], hosts=2)),
+    "buckets_100mbit": in_cluster(2, "100mbit", buckets("100 Mbit/s", ["deep"], hosts=2)),
 }
 
 
@@ -361,6 +380,7 @@ def main():
             parser.error(f"no case '{case}'; --list prints them")
     bench = Bench(options)
     try:
+        bench.say_what_runs()
         for case in options.cases:
             CASES[case](bench)
     finally:

@@ -24,7 +24,10 @@ class Compare(TrainerTest):
                    "--peers", str(self.root), *arguments]
         result = subprocess.run(command, capture_output=True, text=True, timeout=280)
         self.assertEqual(result.returncode, 0, result.stderr)
-        return [json.loads(line) for line in result.stdout.splitlines()]
+        first, *lines = [json.loads(line) for line in result.stdout.splitlines()]
+        self.assertEqual(first["cases"], [argument for argument in arguments if argument.isidentifier()])
+        self.assertGreater(first["cores"], 0)
+        return lines
 
     def test_a_step_is_paired_with_the_best_of_the_peer(self) -> None:
         lines = self.compare("step_mlp")
@@ -34,6 +37,16 @@ class Compare(TrainerTest):
         self.assertEqual(result["peer_median"], 100.0)
         self.assertGreater(result["ours_median"], 0)
         self.assertLessEqual(result["ratio_min"], result["ratio_max"])
+
+    def test_hosts_are_those_that_the_given_script_makes(self) -> None:
+        fake = pathlib.Path(self.root) / "fake-cluster"
+        fake.write_text(f'#!/bin/sh\n[ "$1" = mpirun ] || exit 0\nshift\nexec {self.mpirun} --oversubscribe -np "$@"\n')
+        fake.chmod(0o755)
+        lines = self.compare("hosts_all_reduce", "--cluster", str(fake))
+        results = [line for line in lines if "pairs" in line]
+        self.assertEqual(len(results), 3)
+        for result in results:
+            self.assertGreater(result["ratio_median"], 0)
 
     def test_an_unknown_case_is_named(self) -> None:
         result = subprocess.run([sys.executable, str(COMPARE), "nonsense"], capture_output=True, text=True)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of a node read each other's memory: a rank whose operation is complete may write its own.
+// Ranks of a node read and write each other's memory: a rank whose operation is complete may write
+// its own.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -61,6 +62,29 @@ TEST_P(Reuse, NodeReduceScatterIsNotOverWhileOthersReadThisRanksData) {
     check_sums_of_what_was_given(communicator, [&](Span data) {
       communicator.node_reduce_scatter(data, offsets, {}).wait();
     });
+  });
+}
+
+TEST_P(Reuse, AnAllReduceIsNotOverWhileOthersWriteThisRanksData) {
+  on_every_rank([](Communicator& communicator) {
+    const Buffer buffer = communicator.allocate(kCount * sizeof(float));
+    auto* const data = reinterpret_cast<float*>(buffer.data());
+    const int size = communicator.size();
+    const auto value = [](std::size_t i, int rank) { return float(i % 1000) + float(rank); };
+    const auto sum = [&](std::size_t i) {
+      return float(size) * value(i, 0) + float(size * (size - 1) / 2);
+    };
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < kCount; ++i) data[i] = value(i, communicator.rank());
+      communicator.all_reduce({data, kCount, DType::kF32}).wait();
+      for (std::size_t i = kCount; i-- > 0;) {
+        ASSERT_EQ(data[i], sum(i)) << "element " << i << " of round " << round;
+        data[i] = -1;
+      }
+      communicator.barrier();
+      EXPECT_TRUE(std::all_of(data, data + kCount, [](float x) { return x == -1; })) << round;
+      communicator.barrier();
+    }
   });
 }
 

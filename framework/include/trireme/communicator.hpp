@@ -149,8 +149,8 @@ struct Wire {
 //    (another dtype of equal size, another root) is not found, and the result is garbage. Different
 //    communicators are independent: their operations may be posted in different orders on different
 //    ranks without deadlock.
-//  * Asynchronous ones return at once and make progress without the caller. A communicator that
-//    has very many (1024) in flight waits for its oldest before it takes the next.
+//  * Asynchronous ones return at once and make progress without the caller. Between nodes
+//    a communicator that has very many (1024) in flight waits for its oldest before the next.
 //  * Sums are taken element by element in the dtype of the data, in rank order within a node
 //    ((x0 + x1) + x2) ..., and so over the nodes' sums: the result is bitwise the same on every
 //    rank, from run to run, and for every kind of communicator with the same placement of ranks.

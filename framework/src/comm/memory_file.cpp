@@ -86,7 +86,8 @@ Mapping::~Mapping() {
 Mapping map_memory(const MemoryHandle& handle, Access access) {
   const std::string path =
       "/proc/" + std::to_string(handle.pid) + "/fd/" + std::to_string(handle.fd);
-  const std::string hint = "; the ranks of a node must share its processes (one container)";
+  const std::string hint =
+      "; the ranks of a node must share its processes (one container), and that one may have ended";
   const bool writes = access == Access::kWrite;
   const FileDescriptor file(open(path.c_str(), (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC));
   if (file.get() < 0) fail("cannot open " + path + " of another rank" + hint);

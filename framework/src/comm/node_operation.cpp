@@ -60,8 +60,8 @@ std::span<const NodeOperation::Step> NodeOperation::steps_of(Collective kind, bo
                                                   &Op::leave,   &Op::all_left, &Op::copy_out};
   static constexpr std::array<Step, 6> kBroadcast{&Op::publish, &Op::arrive,   &Op::copy_root,
                                                   &Op::leave,   &Op::all_left, &Op::copy_out};
-  static constexpr std::array<Step, 5> kExchange{&Op::publish, &Op::arrive, &Op::read_texts,
-                                                 &Op::leave, &Op::all_left};
+  static constexpr std::array<Step, 6> kExchange{&Op::publish, &Op::arrive,   &Op::read_texts,
+                                                 &Op::leave,   &Op::all_left, &Op::copy_out};
   static constexpr std::array<Step, 3> kBarrier{&Op::publish, &Op::arrive, &Op::leave};
   // Inline data stays in its slot until all have left, so nobody waits for those who read it.
   static constexpr std::array<Step, 4> kSmallReduceScatter{&Op::publish, &Op::arrive,

@@ -14,9 +14,11 @@ namespace trireme {
 // the data of the others where they lie: a sum is one pass over all ranks' memory, by the part's
 // owner, in rank order, who also writes it to all ranks where all want it: a line of memory that
 // has just been read is cheaper to write than to be fetched once more by each of the others. Small
-// data, and texts, stand in the slot itself. Data outside the arena is copied in and out. Nobody's
-// memory is touched after its rank's operation is complete: a rank that reads or writes others'
-// memory marks `reduced` or `left` when it has, and they wait for the marks.
+// data, and texts, stand in the slot itself. Data outside the arena is copied in and out.
+//
+// Nobody's memory is touched after its rank's operation is complete: a rank that reads or writes
+// others' memory marks `reduced` or `left` when it has, and they wait for the marks. After one that
+// failed it may be: the job ends then, and addresses of an arena are not used again.
 class NodeOperation : public CollectiveTask {
  public:
   NodeOperation(Call call, std::shared_ptr<const NodeSeat> seat, std::chrono::milliseconds timeout);

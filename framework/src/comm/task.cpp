@@ -55,23 +55,27 @@ void Task::wait() {
 void Task::abandon() noexcept { static_cast<void>(wait_until_settled()); }
 
 bool Task::wait_until_settled() {
-  if (callers_help()) help_until_settled();
+  const bool failed = callers_help() && !help_until_settled();
   for (int i = 0; i < caller_spins(); ++i) {
     if (settled()) return true;
     __builtin_ia32_pause();
   }
   std::unique_lock lock(mutex_);
-  if (timeout_.count() > 0)
-    return settled_.wait_for(lock, timeout_ + kGrace, [this] { return settled(); });
+  if (timeout_.count() > 0) {
+    const auto limit = failed ? kGrace : timeout_ + kGrace;
+    return settled_.wait_for(lock, limit, [this] { return settled(); });
+  }
   settled_.wait(lock, [this] { return settled(); });
   return true;
 }
 
-void Task::help_until_settled() {
+bool Task::help_until_settled() {
   const int spins = helpers_spin() ? kCallerSpins : 0;
   Now now;
   for (int idle = 0; !settled(); ++idle) {
-    if (!help(now)) return;  // the progress thread comes to the same error, and tells everyone
+    const std::optional<Advance> result = help(now);
+    if (!result) return false;  // the progress thread comes to the same error, and tells everyone
+    if (*result == Advance::kMoved) idle = 0;
     if (idle < spins) {
       __builtin_ia32_pause();
       continue;
@@ -83,14 +87,14 @@ void Task::help_until_settled() {
     }
     now = Clock::now();
   }
+  return true;
 }
 
-bool Task::help(Now now) noexcept {
+std::optional<Task::Advance> Task::help(Now now) noexcept {
   try {
-    try_step(now);
-    return true;
+    return try_step(now);
   } catch (const std::exception&) {
-    return false;
+    return std::nullopt;
   }
 }
 
@@ -108,9 +112,11 @@ Task::Advance Task::step(Now now) {
   try {
     const Advance result = advance();
     const bool late = now && timeout_.count() > 0 && *now - started_at_ > timeout_;
-    if (late && result != Advance::kComplete) {
+    // Empty where the last one has come since.
+    const std::string missing = late && result == Advance::kWaiting ? waits_for() : std::string();
+    if (!missing.empty()) {
       throw CommError("not complete after " + std::to_string(timeout_.count()) +
-                      " ms; waiting for " + waits_for() +
+                      " ms; waiting for " + missing +
                       ", which is stopped, lost, slower than the time-out allows, or waits for "
                       "another itself");
     }

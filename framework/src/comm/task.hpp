@@ -31,7 +31,8 @@ class Task : public Operation {
 
  protected:
   // Called until it returns kComplete or throws a std::exception: on the progress thread only, or
-  // by anyone (callers_help), but by one thread at a time.
+  // by anyone (callers_help), but by one thread at a time. Only a step that finds nothing to do can
+  // be found late: what moves has nobody to wait for.
   virtual Advance advance() = 0;
   // Whether callers that wait advance it, too. A step that throws must throw again when it is
   // repeated.
@@ -39,8 +40,8 @@ class Task : public Operation {
   // Whether callers that help look again at once for a while, or give up their core after each
   // look: to others of the node that have no core of their own.
   virtual bool helpers_spin() const { return false; }
-  // For messages: the operation, and what it still waits for ("rank 1, 3"). Called like
-  // advance(); describe() at any time.
+  // For messages: the operation, and what it still waits for ("rank 1, 3"; empty: for nobody any
+  // more). Called like advance(); describe() at any time.
   virtual std::string describe() const = 0;
   virtual std::string waits_for() const = 0;
 
@@ -61,8 +62,8 @@ class Task : public Operation {
 
   // Callers. False: the progress thread did not answer in time.
   bool wait_until_settled();
-  void help_until_settled();
-  bool help(Now now) noexcept;  // false: it failed
+  bool help_until_settled();  // false: it failed, which the progress thread is about to tell
+  std::optional<Advance> help(Now now) noexcept;  // nothing: it failed
 
   const std::chrono::milliseconds timeout_;
   std::mutex stepping_;

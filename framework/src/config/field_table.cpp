@@ -56,7 +56,7 @@ Section run_section() {
               {.choices = {"cpu", "cuda"}}),
           field("timeout", run, &RunConfig::timeout,
                 "Seconds that a rank waits for the others before it gives up.",
-                {.min = 0, .max = kMostSeconds, .above_min = true}),
+                {.min = 0.001, .max = kMostSeconds}),
       }};
 }
 

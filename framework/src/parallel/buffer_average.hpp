@@ -22,7 +22,8 @@ class BufferAverage {
   BufferAverage(const std::vector<at::Tensor>& buffers, Communicator& communicator);
 
   void begin_step();  // before the step's first forward
-  // Collective; after the step's last forward. Backward may still read the buffers: a copy travels.
+  // Collective; after the step's last forward, and before GradientSync::expect_last_backward()
+  // where gradients use the same communicator. Backward may still read the buffers: a copy travels.
   // share: of the step's samples, this rank's; shares sum to 1.
   void start(double share);
   void finish_step();  // waits, then writes the buffers; after backward

@@ -58,8 +58,9 @@ struct StepCommunication {
 // autograd's thread of that device while the caller waits.
 class GradientSync {
  public:
-  // Both must outlive this; nothing else may use the reduction's communicator between begin and
-  // finish.
+  // Both must outlive this. Others may post on the reduction's communicator between begin_step()
+  // and expect_last_backward(), the same on every rank (BufferAverage does), and after
+  // finish_step(): in between it depends on the rank when a bucket is posted.
   GradientSync(FlatParameters& flat, GradientReduction& reduction);
   ~GradientSync();  // the hooks that stay with the parameters do nothing any more
   GradientSync(const GradientSync&) = delete;

@@ -109,6 +109,22 @@ TEST(Progress, ATaskThatIsLateFailsAndSaysWhatItWaitsFor) {
               AllOf(HasSubstr("late: not complete after 20 ms"), HasSubstr("rank 5")));
 }
 
+// Whoever waits for nobody is not late, however long it takes.
+TEST(Progress, ATaskThatStillMovesIsNotLate) {
+  Progress progress([] {});
+  const auto end = std::chrono::steady_clock::now() + milliseconds(60);
+  const auto task = std::make_shared<TestTask>(
+      "slow",
+      [end] {
+        return std::chrono::steady_clock::now() < end ? Task::Advance::kMoved
+                                                      : Task::Advance::kComplete;
+      },
+      milliseconds(20));
+  progress.post(task);
+  task->wait();
+  EXPECT_TRUE(task->test());
+}
+
 TEST(Progress, StoppingFailsWhatIsInFlight) {
   Progress progress([] {});
   const std::atomic<bool> never = false;
