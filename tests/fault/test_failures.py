@@ -56,7 +56,8 @@ class Ranks(TrainerTest):
         done = self.finish(job, 6)
         self.assertRegex(done.stderr, r"not complete after 4000 ms; waiting for rank 1, which is stopped, lost, "
                          r"slower than the time-out allows, or waits for another itself")
-        self.assertRegex(done.stderr, r"(gradients|parameters) of bucket \d+ of \d+ \('|all_reduce #\d+")
+        self.assertRegex(done.stderr, r"step \d+: ((gradients|parameters) of bucket \d+ of \d+ \('|"
+                         r"agreeing on loss and norm: all_reduce #\d+)")
 
 
 if __name__ == "__main__":

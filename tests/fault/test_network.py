@@ -159,8 +159,11 @@ class Refused(NetworkTest):
         # 31 is no multiple of 3 either, but no other batch helps.
         done = self.mpirun_call(self.config, "run.dir=runs/a", "--ranks-per-node", 2, "parallel.sync_every=4",
                                 "data.drop_last=true", ranks=3, code=2)
-        self.assert_error_once(done, "wants equally many ranks on every node", "--map-by ppr:N:node")
+        self.assert_error_once(done, "wants equally many ranks on every node", "found 3", "--map-by ppr:N:node")
         self.assertNotIn("global_batch", done.stderr)
+        # It has left no run, so that the same name may be used for what fits.
+        self.mpirun_call(self.config, "run.dir=runs/a", "--ranks-per-node", 1, "parallel.sync_every=4",
+                         "data.drop_last=true", "train.global_batch=32", "train.max_steps=4")
 
     def test_what_a_run_has_stored_and_this_host_has_not_may_be_overridden(self) -> None:
         run = self.train("a", "train.epochs=1", "network.interfaces=[eth99]")
@@ -270,12 +273,20 @@ class NodesOfOneHost(NetworkTest):
         self.assertIn("parallel.compression acts between nodes, and there is one: no effect", one.stderr)
         two = self.run_on_nodes("two", "parallel.compression=fp16", "--ranks-per-node", 1)
         self.assertNotIn("no effect", two.stderr)
+        self.assertIn("resume runs/two --ranks-per-node 1`", two.stdout)
+        logs = {name: (self.run_dir(name).path / "log.txt").read_text() for name in ("one", "two")}
+        self.assertIn("acts between nodes, and there is one: no effect", logs["one"])
+        self.assertIn("Z between 2 nodes gradients travel as fp16 (parallel.compression: fp16)", logs["two"])
+        self.assertIn("Z gradients travel in buckets of ", logs["two"])
+        link = json.loads((self.run_dir("two").path / "env.json").read_text())["link_latency_s"]
         sent = {name: [event["comm_sent_bytes"] for event in self.run_dir(name).events("step")]
                 for name in ("one", "two")}
         self.assertEqual(max(sent["one"]), 0)
         self.assertGreater(min(sent["two"]), 0)
         resumed = self.call("resume", "runs/two", "train.epochs=2", "train.max_steps=0", ranks=2)
         self.assertIn("made on 2 nodes, and this run is on 1 node", resumed.stderr)
+        self.assertIn("(parallel.bucket_mb), as the configuration has it", resumed.stdout)
+        self.assertEqual(json.loads((self.run_dir("two").path / "env.json").read_text())["link_latency_s"], link)
 
 
 class Doctor(NetworkTest):

@@ -239,13 +239,14 @@ int bench_comm(const CommandLine& line, const Registry& registry, Launch& launch
   if (!line.target.empty()) read_config(named_file(line, world), changes_of(line), registry, world);
   const Nodes nodes = find_nodes(world);
   const bool alone = world.size() == 1;
-  const bool shared = !alone && launch.without_node_memory().empty();
+  const bool shared = nodes.count() < world.size() && launch.without_node_memory().empty();
+  const std::string nothing = "one rank: there is nothing to measure; start it with mpirun -np 2";
   if (line.json) {
+    if (alone) warn(nothing);
     say(launch, json_header(launch, nodes, shared));
   } else {
     say(launch, describe_network(launch.network(), launch.transport(), nodes.count()));
-    say(launch, alone ? "one rank: there is nothing to measure; start it with mpirun -np 2\n"
-                      : header(launch, nodes, shared));
+    say(launch, alone ? nothing + "\n" : header(launch, nodes, shared));
   }
   if (alone) return 0;
   std::optional<BenchRow> row;

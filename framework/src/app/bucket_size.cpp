@@ -8,6 +8,7 @@
 
 #include "app/estimate.hpp"
 #include "base/text.hpp"
+#include "comm/phase.hpp"
 
 namespace trireme {
 namespace {
@@ -39,6 +40,29 @@ BucketSize unmeasured(const std::string& why) {
 
 }  // namespace
 
+BucketSize given_bucket_size(double megabytes) {
+  return {.megabytes = megabytes,
+          .link = std::nullopt,
+          .text = begin_text(megabytes) + ", as the configuration has it"};
+}
+
+std::string between_nodes_text(const ParallelConfig& parallel, int num_nodes) {
+  if (num_nodes == 1) return {};
+  const std::string nodes = plural(num_nodes, "node");
+  if (parallel.sync_every > 1) {
+    return "each of " + nodes + " trains for itself; every " + std::to_string(parallel.sync_every) +
+           " steps they are averaged (parallel.sync_every)\n";
+  }
+  if (parallel.compression == "none") return {};
+  const std::string how = parallel.compression == "powersgd"
+                              ? "products of rank " + std::to_string(parallel.powersgd_rank) +
+                                    " from step " + std::to_string(parallel.powersgd_start + 1) +
+                                    " on"
+                              : parallel.compression;
+  return "between " + nodes + " gradients travel as " + how +
+         " (parallel.compression: " + parallel.compression + ")\n";
+}
+
 BucketSize choose_bucket_size(const ParallelConfig& parallel, Communicator& gradients,
                               Communicator& control, std::span<const std::size_t> parameter_bytes) {
   if (gradients.size() == 1) {
@@ -50,12 +74,14 @@ BucketSize choose_bucket_size(const ParallelConfig& parallel, Communicator& grad
   const Placement placement = gradients.placement();
   const bool apart = parallel.sync_every > 1 && placement.num_nodes > 1;
   if (apart && placement.max_local_size == 1)
-    return unmeasured("with parallel.sync_every, and one rank a node, no gradients are summed");
+    return {.megabytes = kUnmeasuredMegabytes, .link = std::nullopt, .text = {}};
   const std::unique_ptr<Communicator> node = apart ? gradients.split_by_node() : nullptr;
-  const Link link = measure_link(apart ? *node : gradients, control);
-  // Rounded to 10 kB: a number that can be read and written.
   const std::size_t total_bytes =
       std::accumulate(parameter_bytes.begin(), parameter_bytes.end(), std::size_t{0});
+  const Link link = in_phase("measuring the link", [&] {
+    return measure_link(apart ? *node : gradients, control, total_bytes);
+  });
+  // Rounded to 10 kB: a number that can be read and written.
   const auto best = static_cast<double>(best_bucket_bytes(link, total_bytes));
   const double megabytes = std::max(1.0, std::round(best / 1e4)) / 100;
   const std::string ranks =

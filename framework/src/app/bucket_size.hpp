@@ -29,4 +29,10 @@ struct BucketSize {
 BucketSize choose_bucket_size(const ParallelConfig& parallel, Communicator& gradients,
                               Communicator& control, std::span<const std::size_t> parameter_bytes);
 
+// Of the size that the configuration gives, or the run has chosen before it was resumed.
+BucketSize given_bucket_size(double megabytes);
+
+// A line on what acts between these nodes; "" where nothing does.
+std::string between_nodes_text(const ParallelConfig& parallel, int num_nodes);
+
 }  // namespace trireme

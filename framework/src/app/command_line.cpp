@@ -145,7 +145,7 @@ void add_measuring_options(CLI::App& sub, const CommandSpec& spec, CommandLine& 
       ->type_name("SIZE,...")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->check(CLI::Range(std::uint64_t{4}, std::uint64_t{1} << 32))
       ->check(CLI::Validator(check_floats, ""));
 }

@@ -3,16 +3,14 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <optional>
-
-#include <c10/util/Exception.h>
 
 #include "app/bench_comm.hpp"
 #include "app/declared.hpp"
 #include "app/doctor.hpp"
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
+#include "app/failure.hpp"
 #include "app/length_checks.hpp"
 #include "app/resume.hpp"
 #include "app/session.hpp"
@@ -93,21 +91,27 @@ struct TrainRequest {
   std::optional<RunDirectory> directory;  // rank 0's, of a run that is to go on
   std::string checkpoint;
   bool dry_run = false;
-  std::string program;  // as it was called, for what is said at the end
+  std::string program;     // as it was called, for what is said at the end
+  int ranks_per_node = 0;  // as CommandLine's
 };
 
-// Rank 0's directory of the run, with room for a checkpoint. A new one holds its configuration.
+// Rank 0's directory of the run, with room for a checkpoint. A new one holds nothing yet.
 RunDirectory open_directory(TrainRequest& request, const Session& session,
                             const RankCounts& ranks) {
-  const bool fresh = !request.directory.has_value();
-  RunDirectory directory =
-      fresh ? RunDirectory::create(request.config.run.dir) : std::move(*request.directory);
+  RunDirectory directory = request.directory ? std::move(*request.directory)
+                                             : RunDirectory::create(request.config.run.dir);
   directory.require_space(estimate(session, ranks).checkpoint_bytes);
-  if (fresh) {
-    directory.write("config.yaml", dump_config(session.config()));
-    directory.write("config.orig.yaml", request.original_text);
-  }
   return directory;
+}
+
+// What is said at the end: how to go on.
+std::string way_on(const TrainRequest& request) {
+  const std::string& dir = request.config.run.dir;
+  const std::string nodes = request.ranks_per_node > 0
+                                ? " --ranks-per-node " + std::to_string(request.ranks_per_node)
+                                : std::string();
+  return "everything is in " + dir + "; go on with `" + request.program + " resume " + dir + nodes +
+         "`, look again with `" + request.program + " eval " + dir + "`\n";
 }
 
 void restore(Trainer& trainer, const Session& session, const std::string& checkpoint,
@@ -135,17 +139,21 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     say(launch, estimate_text(session, world));
     return 0;
   }
+  const bool fresh = !request.directory;
   std::optional<RunDirectory> directory;  // rank 0's
+  std::string environment = started.environment.json;
   collectively(world, [&] {
-    if (world.rank() == 0) directory = open_directory(request, session, counts_of(world));
+    if (world.rank() != 0) return;
+    directory = open_directory(request, session, counts_of(world));
+    if (fs::exists(directory->file("env.json")))
+      environment = keep_link(RunDirectory::read(directory->path(), "env.json"), environment);
   });
   const StopSignals signals;
-  Sinks sinks(session.config(), directory ? &*directory : nullptr, request.checkpoint,
-              launch.under_launcher());
+  Sinks sinks;
   Trainer& trainer =
       session.make_trainer({.observer = &sinks.observer(),
                             .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
-                            .environment = started.environment.json,
+                            .environment = environment,
                             .stop_requested = [&signals] { return signals.received() != 0; }});
   if (const std::int64_t samples = session.data().train->size();
       world.rank() == 0 && session.config().train.global_batch > samples) {
@@ -156,22 +164,29 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   if (const auto& buckets = session.buckets(); buckets && !buckets->text.empty())
     say(launch, buckets->text + "\n");
   const std::string idle = session.num_nodes() == 1 ? session.key_between_nodes() : std::string();
-  if (!idle.empty() && world.rank() == 0)
+  if (!idle.empty() && world.rank() == 0) {
     warn(idle + " acts between nodes, and there is one: no effect");
+    launch.note("warning: " + idle + " acts between nodes, and there is one: no effect");
+  }
+  say(launch, between_nodes_text(session.config().parallel, session.num_nodes()));
   restore(trainer, session, request.checkpoint, launch);
-  // Not before the checkpoint was taken: a resume that fails must leave the run as it was.
+  // Not before all is well: a start that fails leaves no run, a resume that fails the run as it
+  // was.
   collectively(world, [&] {
     if (world.rank() != 0) return;
     directory->write("config.yaml", dump_config(session.config()));
-    directory->write("env.json", session.environment(started.environment.json) + "\n");
+    if (fresh) directory->write("config.orig.yaml", request.original_text);
+    directory->write("env.json", session.environment(environment) + "\n");
+    sinks.open(session.config(), *directory,
+               {.checkpoint = request.checkpoint,
+                .plain = launch.under_launcher(),
+                .before = launch.said()});
   });
   const int code = train_guarded(trainer, sinks, launch);
   const bool went_well =
       code == static_cast<int>(ExitCode::kOk) || code == static_cast<int>(ExitCode::kStopped);
   if (!went_well) return code;
-  say(launch, "everything is in " + request.config.run.dir + "; go on with `" + request.program +
-                  " resume " + request.config.run.dir + "`, look again with `" + request.program +
-                  " eval " + request.config.run.dir + "`\n");
+  say(launch, way_on(request));
   return code;
 }
 
@@ -223,7 +238,8 @@ int command_resume(const CommandLine& line, const Registry& registry, Launch& la
                 .directory = std::move(directory),
                 .checkpoint = source.checkpoint,
                 .dry_run = line.dry_run,
-                .program = line.program},
+                .program = line.program,
+                .ranks_per_node = line.ranks_per_node},
                registry, launch);
 }
 
@@ -263,7 +279,8 @@ int command_train(const CommandLine& line, const Registry& registry, Launch& lau
                        .directory = std::nullopt,
                        .checkpoint = {},
                        .dry_run = line.dry_run,
-                       .program = line.program};
+                       .program = line.program,
+                       .ranks_per_node = line.ranks_per_node};
   if (line.resume_auto) take_up(request, line, registry, world);
   return train(std::move(request), registry, launch);
 }
@@ -345,21 +362,6 @@ int command_validate(const CommandLine& line, const Registry& registry, Launch& 
 }
 
 }  // namespace
-
-Failure failure_of(const std::exception& error) {
-  if (const auto* ours = dynamic_cast<const Error*>(&error)) return {ours->what(), ours->code()};
-  if (const auto* torchs = dynamic_cast<const c10::Error*>(&error))
-    return {torchs->what_without_backtrace()};
-  return {error.what()};
-}
-
-void print_error(const std::string& message, Launch* launch) {
-  std::string where;
-  if (launch != nullptr && launch->world().size() > 1) {
-    where = " on rank " + std::to_string(launch->world().rank()) + " (" + launch->host() + ")";
-  }
-  std::cerr << "trireme: error" + where + ": " + message + "\n" << std::flush;
-}
 
 int run_command(const CommandLine& line, const Registry& registry, Launch& launch) {
   switch (line.command) {

@@ -80,6 +80,15 @@ std::string with_link(const std::string& json, const Link& link) {
   return object.dump(2);
 }
 
+std::string keep_link(const std::string& before, const std::string& now) {
+  const auto old = nlohmann::json::parse(before, nullptr, /*allow_exceptions=*/false);
+  auto object = nlohmann::ordered_json::parse(now);
+  for (const char* key : {"link_latency_s", "link_seconds_per_byte"}) {
+    if (old.is_object() && old.contains(key) && old[key].is_number()) object[key] = old[key];
+  }
+  return object.dump(2);
+}
+
 std::string oversubscription(Communicator& world, int threads) {
   const std::unique_ptr<Communicator> node = world.split_by_node();
   const int cores = count_cores(node->exchange(core_list()));

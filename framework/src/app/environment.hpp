@@ -22,6 +22,8 @@ struct Environment {
 };
 // The object with what measure_link() found, too.
 std::string with_link(const std::string& json, const Link& link);
+// now, with the link of `before`, the text of an earlier object, where that has one.
+std::string keep_link(const std::string& before, const std::string& now);
 
 // How messages travel, as survey() shows it.
 struct Transport {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <iostream>
+#include <sstream>
 #include <utility>
 
 #include "base/files.hpp"
@@ -54,8 +55,15 @@ int Launch::fail(int exit_code) {
   return exit_code;
 }
 
+void Launch::note(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) said_.push_back(line);
+}
+
 void say(Launch& launch, const std::string& text) {
-  if (launch.world().rank() == 0) std::cout << text << std::flush;
+  if (launch.world().rank() != 0) return;
+  std::cout << text << std::flush;
+  launch.note(text);
 }
 
 int launcher_rank() { return first_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}); }

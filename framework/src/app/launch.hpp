@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/network.hpp"
 #include "comm/mpi.hpp"
@@ -27,6 +28,10 @@ class Launch {
   // Why the ranks of a node do not share memory; empty: they do, or there is one rank.
   std::string without_node_memory() const;
 
+  // What rank 0 has said so far, in lines; for the log of a run, which opens later.
+  const std::vector<std::string>& said() const { return said_; }
+  void note(const std::string& text);  // as said
+
   // Collective: the regular end, after all ranks have agreed on it.
   void finish();
   // The one way out for an error that concerns this rank alone: ends all ranks with this code.
@@ -38,9 +43,10 @@ class Launch {
   std::unique_ptr<MpiEnvironment> mpi_;  // null: one rank by hand
   std::string host_;
   std::unique_ptr<Communicator> world_;
+  std::vector<std::string> said_;
 };
 
-// Prints on rank 0.
+// Prints on rank 0, and notes it.
 void say(Launch& launch, const std::string& text);
 
 // The rank that a launcher gave this process, before MPI is up; 0 by hand. For messages only.

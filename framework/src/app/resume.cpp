@@ -52,7 +52,7 @@ std::string warning_of_nodes(int before, int now, const std::string& key) {
   return "the checkpoint was made on " + plural(before, "node") + ", and this run is on " +
          plural(now, "node") + ": " + key +
          " acts between nodes, so that the run goes on otherwise than it would have there" +
-         (now == 1 ? ", and without what compression owes" : "");
+         (now == 1 && key == "parallel.compression" ? ", and without what it may owe" : "");
 }
 
 void require_same_split(const Config& trained, const Config& now) {

@@ -9,6 +9,7 @@
 #include "app/command_line.hpp"
 #include "app/commands.hpp"
 #include "app/environment.hpp"
+#include "app/failure.hpp"
 #include "app/launch.hpp"
 #include "app/sinks.hpp"
 #include "base/files.hpp"

@@ -128,7 +128,10 @@ std::string Session::key_between_nodes() const {
 }
 
 void Session::choose_buckets() {
-  if (config_.parallel.bucket_mb > 0) return;
+  if (config_.parallel.bucket_mb > 0) {
+    if (gradients().size() > 1) buckets_ = given_bucket_size(config_.parallel.bucket_mb);
+    return;
+  }
   std::vector<std::size_t> sizes;
   for (const NamedTensor& parameter : replica_.trained) sizes.push_back(parameter.tensor.nbytes());
   buckets_ = choose_bucket_size(config_.parallel, gradients(), *control_, sizes);

@@ -46,7 +46,7 @@ class Session {
   EvalEvent evaluate_checkpoint(const std::filesystem::path& checkpoint, const std::string& split);
 
   const Config& config() const { return config_; }
-  // How make_trainer() chose the size of buckets; nothing where the configuration did.
+  // How make_trainer() came to the size of buckets; nothing where gradients do not travel.
   const std::optional<BucketSize>& buckets() const { return buckets_; }
   // An object of survey(), with the link that make_trainer() measured.
   std::string environment(const std::string& json) const;

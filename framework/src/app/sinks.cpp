@@ -68,16 +68,17 @@ void StateFile::write(const std::string& status, const std::string& reason) cons
   }
 }
 
-Sinks::Sinks(const Config& config, const RunDirectory* directory, const std::string& checkpoint,
-             bool plain) {
-  if (directory == nullptr) return;
-  auto state = std::make_unique<StateFile>(*directory, checkpoint);
+void Sinks::open(const Config& config, const RunDirectory& directory, const SinkOptions& options) {
+  auto state = std::make_unique<StateFile>(directory, options.checkpoint);
   state_ = state.get();
-  observers_.add(make_console(std::cout, console_options(config, plain)));
-  observers_.add(std::make_unique<LogFile>(LogFileOptions{
-      .path = directory->file("log.txt"), .lines = console_options(config, plain), .warn = warn}));
+  const ConsoleOptions console = console_options(config, options.plain);
+  observers_.add(make_console(std::cout, console));
+  auto log = std::make_unique<LogFile>(
+      LogFileOptions{.path = directory.file("log.txt"), .lines = console, .warn = warn});
+  for (const std::string& line : options.before) log->write_line(line);
+  observers_.add(std::move(log));
   const auto metrics = [&](const char* name) {
-    return MetricsOptions{.path = directory->file(name),
+    return MetricsOptions{.path = directory.file(name),
                           .metric = config.metric.name,
                           .every_steps = config.log.every_steps,
                           .warn = warn};

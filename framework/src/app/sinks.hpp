@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/run_directory.hpp"
 #include "config/config.hpp"
@@ -34,13 +35,18 @@ class StateFile : public Observer {
   std::string checkpoint_;
 };
 
+struct SinkOptions {
+  std::string checkpoint;           // what the run goes on from, or empty
+  bool plain = false;               // lines only, even on a terminal (mpirun gives its ranks one,
+                                    // whatever it writes to itself)
+  std::vector<std::string> before;  // lines that the log begins with
+};
+
 class Sinks {
  public:
-  // directory: rank 0's; null on the others, which say and write nothing. Both must outlive this.
-  // checkpoint: what the run goes on from, or empty. plain: lines only, even on a terminal (mpirun
-  // gives its ranks one, whatever it writes to itself).
-  Sinks(const Config& config, const RunDirectory* directory, const std::string& checkpoint,
-        bool plain);
+  // On rank 0, once, when nothing can keep the run from starting any more; others say and write
+  // nothing. directory must outlive this.
+  void open(const Config& config, const RunDirectory& directory, const SinkOptions& options);
 
   Observer& observer() { return observers_; }
   void fail(const std::string& reason);  // the run ends with an error

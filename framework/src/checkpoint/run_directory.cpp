@@ -70,7 +70,7 @@ RunDirectory RunDirectory::create(const fs::path& path) {
             ? " holds a run without a checkpoint; start it again with `--resume auto`"
             : " holds a run already; continue it with `trainer resume " + run + "`";
     throw CheckpointError("run directory " + run + way_on +
-                          ", or choose another run.name or run.dir");
+                          ", or choose another run.dir (or run.name, where run.dir is not set)");
   }
   make_directory(directory.checkpoints());
   return directory;

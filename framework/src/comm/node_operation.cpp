@@ -184,11 +184,12 @@ bool NodeOperation::leave() {
 }
 
 bool NodeOperation::copy_out() {
-  const bool gathered = call().kind == Collective::kAllReduce ||
-                        call().kind == Collective::kAllGather ||
-                        call().kind == Collective::kBroadcast;
-  stage_.copy_out(gathered ? 0 : part_begin(rank()),
-                  gathered ? call().data.count : part_end(rank()));
+  const Collective kind = call().kind;
+  const bool scattered =
+      kind == Collective::kReduceScatter || kind == Collective::kNodeReduceScatter;
+  // Of an exchange nothing: its data is empty.
+  stage_.copy_out(scattered ? part_begin(rank()) : 0,
+                  scattered ? part_end(rank()) : call().data.count);
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/cores.hpp"
@@ -21,6 +22,10 @@ constexpr int kCallerYields = 2000;
 constexpr timespec kCallerNap{.tv_sec = 0, .tv_nsec = 50'000};
 // How long the progress thread may take to notice a time-out before a caller gives up on it.
 constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(1);
+// A waiting task is looked at some thousand times a second. Nobody has looked for so long: it was
+// this process that stood still (suspended by Slurm, a stop, a laptop's lid), and the others may
+// have, too.
+constexpr std::chrono::milliseconds kAsleep = std::chrono::seconds(1);
 
 // Or the system does not tell, as on machines of more than 1024 cores.
 bool has_second_core() {
@@ -62,8 +67,12 @@ bool Task::wait_until_settled() {
   }
   std::unique_lock lock(mutex_);
   if (timeout_.count() > 0) {
-    const auto limit = failed ? kGrace : timeout_ + kGrace;
-    return settled_.wait_for(lock, limit, [this] { return settled(); });
+    // In slices, of which a time that the process stood still spoils one.
+    for (auto left = failed ? kGrace : timeout_ + kGrace; left.count() > 0; left -= kGrace) {
+      if (settled_.wait_for(lock, std::min(left, kGrace), [this] { return settled(); }))
+        return true;
+    }
+    return false;
   }
   settled_.wait(lock, [this] { return settled(); });
   return true;
@@ -108,7 +117,11 @@ Task::Advance Task::try_step(Now now) {
 }
 
 Task::Advance Task::step(Now now) {
-  if (now && started_at_ == Clock::time_point{}) started_at_ = *now;
+  if (now) {
+    if (started_at_ == Clock::time_point{}) started_at_ = seen_at_ = *now;
+    if (*now - seen_at_ > kAsleep) started_at_ += *now - seen_at_;
+    seen_at_ = std::max(seen_at_, *now);
+  }
   try {
     const Advance result = advance();
     const bool late = now && timeout_.count() > 0 && *now - started_at_ > timeout_;

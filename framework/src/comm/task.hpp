@@ -67,7 +67,8 @@ class Task : public Operation {
 
   const std::chrono::milliseconds timeout_;
   std::mutex stepping_;
-  std::chrono::steady_clock::time_point started_at_;    // under stepping_; epoch: not yet
+  // Under stepping_: since when it waits, and when the clock was last seen; epoch: not yet.
+  std::chrono::steady_clock::time_point started_at_, seen_at_;
   std::exception_ptr error_;                            // written before state_ is kFailed
   std::chrono::steady_clock::time_point completed_at_;  // written before state_ is kComplete
   std::atomic<State> state_ = State::kPending;

@@ -27,9 +27,9 @@ class LogFile : public PlainLines {
   // Opens the file; what it holds stays.
   explicit LogFile(const LogFileOptions& options);
 
- private:
-  void write_line(const std::string& line) override;
+  void write_line(const std::string& line) override;  // of what others have said, too
 
+ private:
   LineFile file_;
   std::function<std::chrono::system_clock::time_point()> clock_;
 };

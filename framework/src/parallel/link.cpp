@@ -53,10 +53,11 @@ double slowest(Communicator& all, double seconds) {
 
 }  // namespace
 
-Link measure_link(Communicator& sums, Communicator& all) {
+Link measure_link(Communicator& sums, Communicator& all, std::size_t total_bytes) {
   const double small = slowest(all, seconds_of_sum(sums, kSmallBytes, 8));
   Link link{.latency_s = small, .seconds_per_byte = 0};
   for (std::size_t size = kFirstLargeBytes; size <= kLastLargeBytes; size *= 4) {
+    if (size > kFirstLargeBytes && size > total_bytes) break;
     const double large = slowest(all, seconds_of_sum(sums, size, 4));
     link.seconds_per_byte = std::max(large - small, 1e-9) / static_cast<double>(size - kSmallBytes);
     if (large > kLongEnough) break;

@@ -17,8 +17,9 @@ struct Link {
 
 // Collective over all: times a small and a large sum, as gradients are summed, over the ranks of
 // `sums`: a group of ranks of `all`, for each rank its own. Every rank of `all` gets the same
-// numbers, the slowest rank's. Takes some 20 ms on a node, up to a second over a slow link.
-Link measure_link(Communicator& sums, Communicator& all);
+// numbers, the slowest rank's. Takes some 20 ms on a node, up to a second over a slow link. The
+// large one is of total_bytes or less, 1 MiB at least.
+Link measure_link(Communicator& sums, Communicator& all, std::size_t total_bytes);
 
 // Gradients of total_bytes cut into buckets of b bytes cost total/b latencies, and the last bucket,
 // b * seconds_per_byte, is seen in full after backward: their sum is smallest where b is the square

@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/philox.hpp"
+#include "comm/phase.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -172,7 +173,8 @@ void PowerSgd::finish_step() {
         .copy_(at::matmul(matrix.work, matrix.q));
   }
   for (const Rest& r : rests_) place(r).copy_(narrow(flat_.gradients(r.bucket), r.part));
-  sharding_.communicator().all_reduce(span_of(numbers)).wait();
+  in_phase("PowerSGD's left factors",
+           [&] { sharding_.communicator().all_reduce(span_of(numbers)).wait(); });
   for (const Rest& r : rests_) narrow(flat_.gradients(r.bucket), r.part).copy_(place(r));
 
   const at::Tensor q = at::zeros({q_rows_, rank}, options);
@@ -184,7 +186,8 @@ void PowerSgd::finish_step() {
         .copy_(
             at::matmul(matrix.work.t(), own_p.narrow(0, first_row(matrix), matrix.work.size(0))));
   }
-  sharding_.communicator().all_reduce(span_of(q.view({-1}))).wait();
+  in_phase("PowerSGD's right factors",
+           [&] { sharding_.communicator().all_reduce(span_of(q.view({-1}))).wait(); });
   for (Matrix& matrix : matrices_) {
     const at::Tensor new_q = q.narrow(0, matrix.q_begin, matrix.columns);
     decompress(matrix, p.narrow(0, matrix.p_begin, matrix.rows), new_q);

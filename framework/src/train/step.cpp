@@ -11,6 +11,7 @@
 #include <c10/util/Exception.h>
 
 #include "comm/agree.hpp"
+#include "comm/phase.hpp"
 #include "comm/shared_error.hpp"
 #include "device/cpu.hpp"
 #include "trireme/error.hpp"
@@ -118,7 +119,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   }
   if (micro_batches.empty()) buffers_.start(0);
   sync_.finish_step();
-  buffers_.finish_step();
+  in_phase("averaging buffers", [&] { buffers_.finish_step(); });
   const SquaredNorm squared_norm = update_.squared_norm();
   local.squares = squared_norm.sum;
   // So small that no sum over ranks is infinite: all ranks then decide the same.
@@ -127,7 +128,8 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   local.saturated = static_cast<double>(reduction_->counts().saturated);
   local.underflowed = static_cast<double>(reduction_->counts().underflowed);
   flat_.require_unwritten();
-  const Sums all = agree(local);  // all ranks have finished backward
+  // All ranks have finished backward.
+  const Sums all = in_phase("agreeing on loss and norm", [&] { return agree(local); });
   const double norm = std::sqrt(all.squares.value());
   if (all.not_finite > 0 || all.bad_gradients > 0) report_not_finite(step, local, all);
   if (config_.train.clip_norm > 0 && norm > config_.train.clip_norm) {

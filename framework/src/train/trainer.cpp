@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "checkpoint/archive.hpp"
+#include "comm/phase.hpp"
 #include "comm/shared_error.hpp"
 #include "config/read.hpp"
 
@@ -102,7 +103,9 @@ EndEvent Trainer::run() {
     if (evaluation == Evaluation::kDone) save();
   }
   while (!done() && !stopped) {
-    const StepOutcome outcome = step_.run(state_.step, loader, parts_.stop_requested());
+    const StepOutcome outcome = in_phase("step " + std::to_string(state_.step + 1), [&] {
+      return step_.run(state_.step, loader, parts_.stop_requested());
+    });
     state_.step = outcome.event.step;
     samples += static_cast<double>(outcome.event.samples);
     step_ms += outcome.event.step_ms;
@@ -172,8 +175,11 @@ std::optional<EvalEvent> Trainer::evaluate_on(const std::string& split,
   options.progress = [&, total = dataset->size()](std::int64_t samples) {
     parts_.observer.on_eval_progress({.split = split, .samples = samples, .total = total});
   };
-  const EvaluationResult result = trireme::evaluate(parts_.replica, parts_.task, parts_.format,
-                                                    dataset, options, parts_.control);
+  const EvaluationResult result =
+      in_phase("evaluation after step " + std::to_string(state_.step), [&] {
+        return trireme::evaluate(parts_.replica, parts_.task, parts_.format, dataset, options,
+                                 parts_.control);
+      });
   if (result.stopped) return std::nullopt;
   return to_event(result, split, state_.step, epoch());
 }
@@ -210,8 +216,10 @@ void Trainer::save() {
                                .num_nodes = parts_.gradients.placement().num_nodes,
                                .config = dump_config(parts_.config),
                                .environment = parts_.environment};
-  const CheckpointEvent event =
-      save_snapshot(parts_.checkpoints, document, parts_.replica, step_.learner(), parts_.control);
+  const CheckpointEvent event = in_phase("checkpoint of step " + std::to_string(state_.step), [&] {
+    return save_snapshot(parts_.checkpoints, document, parts_.replica, step_.learner(),
+                         parts_.control);
+  });
   saved_step_ = state_.step;
   collectively(parts_.control, [&] {
     if (parts_.control.rank() != 0) return;

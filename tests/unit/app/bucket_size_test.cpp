@@ -69,7 +69,33 @@ TEST(BucketSize, OfLocalSgdSuitsTheLinkInsideANode) {
   const BucketSize alone = chosen(parallel, 1);
   EXPECT_FALSE(alone.link);
   EXPECT_EQ(alone.megabytes, 25);
-  EXPECT_THAT(alone.text, HasSubstr("no gradients are summed"));
+  EXPECT_EQ(alone.text, "");  // no gradients are summed
+}
+
+TEST(BucketSize, AGivenOneIsSaidToBeGiven) {
+  EXPECT_EQ(
+      given_bucket_size(0.1).text,
+      "gradients travel in buckets of 100 kB (parallel.bucket_mb), as the configuration has it");
+}
+
+TEST(BetweenNodes, WhatActsThereIsSaid) {
+  ParallelConfig parallel;
+  EXPECT_EQ(between_nodes_text(parallel, 2), "");
+  parallel.sync_every = 8;
+  EXPECT_EQ(between_nodes_text(parallel, 2),
+            "each of 2 nodes trains for itself; every 8 steps they are averaged "
+            "(parallel.sync_every)\n");
+  EXPECT_EQ(between_nodes_text(parallel, 1), "");
+  parallel.sync_every = 1;
+  parallel.compression = "bf16";
+  EXPECT_EQ(between_nodes_text(parallel, 3),
+            "between 3 nodes gradients travel as bf16 (parallel.compression: bf16)\n");
+  parallel.compression = "powersgd";
+  parallel.powersgd_rank = 2;
+  parallel.powersgd_start = 10;
+  EXPECT_EQ(between_nodes_text(parallel, 3),
+            "between 3 nodes gradients travel as products of rank 2 from step 11 on "
+            "(parallel.compression: powersgd)\n");
 }
 
 TEST(BucketSize, OfPowerSgdIsNotMeasured) {

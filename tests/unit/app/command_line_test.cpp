@@ -58,10 +58,10 @@ TEST(CommandLine, BenchAndDoctorNeedNoConfiguration) {
 
 TEST(CommandLine, SizesOfTheBenchmarkAreBytesWithOrWithoutUnits) {
   const CommandLine line =
-      parse({"bench", "comm", "--sizes", "4,1KiB,64MiB", "--ranks-per-node", "1", "--json"})
+      parse({"bench", "comm", "--sizes", "4,1KiB,64MiB,1MB", "--ranks-per-node", "1", "--json"})
           .command_line;
   EXPECT_EQ(line.command, Command::kBenchComm);
-  EXPECT_EQ(line.sizes, (std::vector<std::uint64_t>{4, 1024, 64 << 20}));
+  EXPECT_EQ(line.sizes, (std::vector<std::uint64_t>{4, 1024, 64 << 20, 1'000'000}));
   EXPECT_EQ(line.ranks_per_node, 1);
   EXPECT_TRUE(line.json);
 }

@@ -125,6 +125,22 @@ TEST(Progress, ATaskThatStillMovesIsNotLate) {
   EXPECT_TRUE(task->test());
 }
 
+// As after SIGSTOP and SIGCONT: what this process slept is nobody's silence.
+TEST(Progress, TimeInWhichTheProcessItselfStoodStillDoesNotCount) {
+  Progress progress([] {});
+  int steps = 0;
+  const auto task = std::make_shared<TestTask>(
+      "suspended",
+      [&steps] {
+        if (++steps == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+        return steps < 5 ? Task::Advance::kWaiting : Task::Advance::kComplete;
+      },
+      milliseconds(1200));
+  progress.post(task);
+  task->wait();
+  EXPECT_EQ(steps, 5);
+}
+
 TEST(Progress, StoppingFailsWhatIsInFlight) {
   Progress progress([] {});
   const std::atomic<bool> never = false;

@@ -84,7 +84,7 @@ class TwoRates : public Communicator {
 
 TEST(Link, LatencyIsThatOfATinySumThoughSmallOnesHaveAnotherRate) {
   TwoRates sums;
-  const Link link = measure_link(sums, sums);
+  const Link link = measure_link(sums, sums, 64 << 20);
   EXPECT_NEAR(link.latency_s, 1e-3, 0.5e-3);
   EXPECT_NEAR(link.seconds_per_byte, 40e-9, 4e-9);
   EXPECT_EQ(to_text({1.5e-4, 8e-9}), "0.15 ms and 8 ms more a MB (0.125 GB/s)");
@@ -95,7 +95,7 @@ TEST(Link, IsTheSameOnAllRanks) {
                  [](Communicator& communicator) {
                    const auto node = communicator.split_by_node();
                    for (Communicator* sums : {&communicator, node.get()}) {
-                     const Link link = measure_link(*sums, communicator);
+                     const Link link = measure_link(*sums, communicator, 64 << 20);
                      EXPECT_GT(link.latency_s, 0);
                      EXPECT_GT(link.seconds_per_byte, 0);
                      const std::string text = to_text(link);
