@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
-from trainer_runs import Job, Run, TrainerTest, main, wait_until
+from trainer_runs import Job, Run, TrainerTest, main, processes, wait_until
 
 LENGTH = ("train.epochs=20", "train.eval_every_epochs=5", "checkpoint.every_steps=0")
 
@@ -76,6 +77,47 @@ class Signals(TrainerTest):
         self.finish(job, -signal.SIGINT)
         self.assertEqual(run.steps(), [])
 
+    def test_in_a_checkpoint_it_is_completed(self) -> None:
+        """The process is stopped where a temporary checkpoint lies, and goes on with the signal."""
+        run = self.run_dir("stopped")
+        job = self.start(self.config, "run.dir=runs/stopped", "checkpoint.every_steps=1", *LENGTH[:2])
+        pid = job.process.pid
+        self.wait_for_step(run, 1)
+
+        def caught_saving() -> bool:
+            os.kill(pid, signal.SIGSTOP)
+            if list(run.checkpoints.glob(".tmp-step-*")):
+                return True
+            os.kill(pid, signal.SIGCONT)
+            return False
+
+        wait_until(caught_saving, "it is stopped while it saves")
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGCONT)
+        self.finish(job, 75)
+        self.assertEqual(run.latest().name, f"step-{run.last_step():08}")
+        self.assertEqual(list(run.checkpoints.glob(".tmp-*")), [])
+        self.call("resume", "runs/stopped")
+        self.assert_same_run(run, self.train("undisturbed", *LENGTH))
+
+    def test_sigterm_to_mpirun_ends_within_its_grace(self) -> None:
+        """mpirun gives its ranks a second, and ends with 1 whatever they say."""
+        run = self.run_dir("stopped")
+        job = self.start(self.config, "run.dir=runs/stopped", *LENGTH[:2], ranks=3)
+        self.wait_for_step(run, 13)
+        job.process.terminate()
+        self.finish(job, 1)
+        self.assertGreaterEqual(run.steps()[-1], 7)
+        self.call("resume", "runs/stopped", ranks=3)
+        self.assert_same_run(run, self.train("undisturbed", *LENGTH[:2], ranks=3))
+
+    def test_ranks_end_when_mpirun_is_killed(self) -> None:
+        run = self.run_dir("orphans")
+        job = self.start(self.config, "run.dir=runs/orphans", "train.epochs=100000", *LENGTH[1:], ranks=3)
+        self.wait_for_step(run, 5)
+        job.process.kill()
+        self.finish(job, -signal.SIGKILL)
+
     def interrupt(self, job: Job) -> None:
         """Sends SIGINT and waits until a thread has taken it."""
         job.process.send_signal(signal.SIGINT)
@@ -86,6 +128,66 @@ class Signals(TrainerTest):
             return not int(line.split()[1], 16) & 1 << (signal.SIGINT - 1)
 
         wait_until(taken, "SIGINT was delivered")
+
+
+class Saving(TrainerTest):
+    def test_sigusr2_saves_and_goes_on(self) -> None:
+        for ranks in (0, 2):
+            with self.subTest(ranks=ranks):
+                name = f"saved-{ranks}"
+                run = self.run_dir(name)
+                job = self.start(self.config, f"run.dir=runs/{name}", *LENGTH, ranks=ranks)
+                self.wait_for_step(run, 1)
+                for _ in range(3):
+                    before = len(run.events("checkpoint"))
+                    job.process.send_signal(signal.SIGUSR2)
+                    wait_until(lambda: len(run.events("checkpoint")) > before, "it is saved")
+                self.finish(job, 0)
+                self.assert_same_run(run, self.train(f"undisturbed-{ranks}", *LENGTH, ranks=ranks))
+
+
+class AtAnyMoment(TrainerTest):
+    """Through slurm/job.sh, as the batch scripts do; mpirun and a rank that starts up would die."""
+
+    def storm(self, job: Job, *numbers: signal.Signals) -> None:
+        """Sends each every 50 ms until the job has ended."""
+        while job.process.poll() is None:
+            for number in numbers:
+                job.process.send_signal(number)
+            time.sleep(0.05)
+
+    def test_a_storm_of_sigusr1_stops_and_saves(self) -> None:
+        long = ("train.epochs=100", *LENGTH[1:])
+        run = self.run_dir("stopped")
+        job = self.start_by_script("run.dir=runs/stopped", *long)
+        self.storm(job, signal.SIGUSR1)
+        self.finish(job, 75)
+        self.assertEqual(run.latest().name, f"step-{run.last_step():08}")
+        self.call("resume", "runs/stopped", ranks=2)
+        self.assert_same_run(run, self.train("undisturbed", *long, ranks=2))
+
+    def test_a_storm_of_sigusr2_changes_nothing(self) -> None:
+        run = self.run_dir("saved")
+        job = self.start_by_script("run.dir=runs/saved", *LENGTH)
+        self.storm(job, signal.SIGUSR2)
+        self.finish(job, 0)
+        self.assertGreater(len(run.events("checkpoint")), 2)
+        self.assert_same_run(run, self.train("undisturbed", *LENGTH, ranks=2))
+
+    def test_what_comes_when_nothing_is_left_to_do_is_dropped(self) -> None:
+        """Both from the last step on, in which the run is over; until the job's end, and beyond."""
+        self.train("run", "train.epochs=1", ranks=2)
+        job = self.start_by_script("run.dir=runs/run", "--resume", "auto", "train.epochs=1")
+        self.storm(job, signal.SIGUSR1, signal.SIGUSR2)
+        self.assertIn("finished already", self.finish(job, 0).stdout)
+
+    def test_sigterm_ends_before_the_run_is_ready(self) -> None:
+        job = self.start_by_script("run.dir=runs/run", *LENGTH)
+        job.process.send_signal(signal.SIGUSR1)
+        job.process.send_signal(signal.SIGTERM)
+        done = job.finish()
+        self.assertNotEqual(done.returncode, 0)
+        wait_until(lambda: not processes(self.mark), "all processes of the job have ended")
 
 
 if __name__ == "__main__":

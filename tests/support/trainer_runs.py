@@ -40,6 +40,7 @@ checkpoint: {every_steps: 7, keep: 3}
 STEPS_PER_EPOCH = 9
 PATIENCE_SECONDS = 120  # for anything that has to happen; generous, for loaded machines
 MARK = "TRIREME_TEST_MARK"  # in the environment of all processes of one test
+JOB_SCRIPT = Path(__file__).resolve().parents[2] / "slurm" / "job.sh"
 MEASURED = ("step", "epoch", "loss", "accuracy", "lr", "grad_norm", "samples", "split")
 
 
@@ -121,6 +122,13 @@ def processes(mark: str) -> dict[int, dict[str, str]]:
     return found
 
 
+def catches(pid: int, *numbers: signal.Signals) -> bool:
+    """Whether a living process has handlers of these signals."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = int(next(line for line in lines if line.startswith("SigCgt")).split()[1], 16)
+    return all(caught & 1 << (number - 1) for number in numbers)
+
+
 class Job:
     """A trainer that is running, under mpirun where it has ranks."""
 
@@ -196,6 +204,15 @@ class TrainerTest(unittest.TestCase):
         )
         self.jobs.append(Job(process, self.mark))
         return self.jobs[-1]
+
+    def start_by_script(self, *arguments: object, ranks: int = 2) -> Job:
+        """A training under slurm/job.sh, as the batch scripts start it. Returns when that takes signals."""
+        body = f'source "{JOB_SCRIPT}"; run_training "$@"'
+        words = [self.mpirun, "--oversubscribe", "-np", ranks, self.trainer, self.config, *arguments]
+        job = self.start_command(["bash", "-c", body, "job", *words], TMPDIR=str(self.root))
+        wait_until(lambda: catches(job.process.pid, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM),
+                   "the script takes signals")
+        return job
 
     def finish(self, job: Job, code: int) -> subprocess.CompletedProcess[str]:
         """Waits for the end, and that nothing is left running."""

@@ -71,12 +71,12 @@ TrainingRun train_together(Communicator& world, const Config& config, const Trai
   const bool first = world.rank() == 0;
   Recorder recorder(run);
   Session session(config, registry, world);
-  Trainer& trainer =
-      session.make_trainer({.observer = first ? &recorder : nullptr,
-                            .checkpoints = setup.checkpoints,
-                            .stop_requested = [&] {
-                              return setup.stop_requested && setup.stop_requested(world.rank());
-                            }});
+  Trainer& trainer = session.make_trainer(
+      {.observer = first ? &recorder : nullptr,
+       .checkpoints = setup.checkpoints,
+       .stop_requested = [&] { return setup.stop_requested && setup.stop_requested(world.rank()); },
+       .take_save_request =
+           [&] { return setup.take_save_request && setup.take_save_request(world.rank()); }});
   if (!setup.restore.empty()) trainer.restore(setup.restore);
   if (setup.before_run) setup.before_run(session, world);
   trainer.run();

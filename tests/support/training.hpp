@@ -36,6 +36,7 @@ struct TrainingSetup {
   std::function<void(Session&, Communicator&)> before_run =
       nullptr;  // each rank, after make_trainer
   std::function<bool(int rank)> stop_requested = nullptr;
+  std::function<bool(int rank)> take_save_request = nullptr;
 };
 
 // Trains as `trainer` would; throws what a rank throws.

@@ -175,6 +175,12 @@ void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
     sub->add_flag("--dry-run", line.dry_run,
                   "print parameters, memory a rank, steps and checkpoint size, and end");
   }
+  if (trains) {
+    sub->add_option("--ready-file", line.ready_file,
+                    "file that rank 0 makes as soon as all ranks take signals, and removes at the "
+                    "end: for scripts that pass signals on")
+        ->type_name("FILE");
+  }
   if (spec.command == Command::kTrain) {
     sub->add_option_function<std::string>(
            "--resume", [&line](const std::string&) { line.resume_auto = true; },

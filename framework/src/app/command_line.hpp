@@ -22,6 +22,7 @@ struct CommandLine {
   bool resume_auto = false;    // train: go on where the run directory has a checkpoint
   bool allow_changes = false;  // resume: accept changes that would otherwise be refused
   std::string split = "test";  // eval
+  std::string ready_file;      // train, resume: made when signals are safe; or ""
   std::string network;         // file of network settings laid over the configuration's; or ""
   int ranks_per_node = 0;      // train, resume, bench comm: of the nodes made of a host; 0: one
   bool json = false;           // bench comm, doctor: JSON lines

@@ -154,7 +154,8 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
       session.make_trainer({.observer = &sinks.observer(),
                             .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
                             .environment = environment,
-                            .stop_requested = [&signals] { return signals.received() != 0; }});
+                            .stop_requested = [&signals] { return signals.stop_requested(); },
+                            .take_save_request = take_save_request});
   if (const std::int64_t samples = session.data().train->size();
       world.rank() == 0 && session.config().train.global_batch > samples) {
     warn("train.global_batch " + std::to_string(session.config().train.global_batch) +

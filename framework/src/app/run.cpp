@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -13,6 +16,7 @@
 #include "app/launch.hpp"
 #include "app/sinks.hpp"
 #include "base/files.hpp"
+#include "base/stop.hpp"
 #include "comm/shared_error.hpp"
 #include "device/cpu.hpp"
 #include "trireme/app.hpp"
@@ -45,6 +49,29 @@ void warn_before_mpi(const NetworkConfig& network) {
   if (!text.empty()) warn(text);
 }
 
+// While it lives a file says that all ranks take signals. (Each has done remember_requests() before
+// it came here.)
+class ReadyFile {
+ public:
+  // Collective. path: of a file on rank 0's host; "": none.
+  ReadyFile(const std::string& path, Communicator& world) {
+    collectively(world, [&] {
+      if (path.empty() || world.rank() != 0) return;
+      open_file(path, O_WRONLY | O_CREAT | O_TRUNC).close(path);
+      path_ = path;
+    });
+  }
+  ~ReadyFile() {
+    std::error_code gone;
+    if (!path_.empty()) std::filesystem::remove(path_, gone);
+  }
+  ReadyFile(const ReadyFile&) = delete;
+  ReadyFile& operator=(const ReadyFile&) = delete;
+
+ private:
+  std::filesystem::path path_;  // empty: there is nothing to remove
+};
+
 int run_launched(const CommandLine& command_line, const Registry& registry) {
   NetworkSetup network;
   try {
@@ -58,7 +85,10 @@ int run_launched(const CommandLine& command_line, const Registry& registry) {
     launch = std::make_unique<Launch>(std::move(network),
                                       MpiOptions{.ranks_per_node = command_line.ranks_per_node});
     require_network(launch->world(), launch->network(), launch->transport());
-    const int code = run_command(command_line, registry, *launch);
+    const int code = [&] {
+      const ReadyFile ready(command_line.ready_file, launch->world());
+      return run_command(command_line, registry, *launch);
+    }();
     launch->finish();
     return code;
   } catch (const SharedError& error) {
@@ -74,6 +104,7 @@ int run_launched(const CommandLine& command_line, const Registry& registry) {
 }  // namespace
 
 int run(int argc, char** argv, const Registry& registry) {
+  remember_requests();
   try {
     keep_memory();
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then fails the write, which says so

@@ -157,7 +157,8 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
                      .observer = options.observer != nullptr ? *options.observer : nobody_,
                      .checkpoints = options.checkpoints,
                      .environment = environment(options.environment),
-                     .stop_requested = options.stop_requested});
+                     .stop_requested = options.stop_requested,
+                     .take_save_request = options.take_save_request});
   });
   return *trainer_;
 }

@@ -22,6 +22,7 @@ struct TrainingOptions {
   std::filesystem::path checkpoints;  // empty: none are written
   std::string environment = "{}";     // JSON object text for checkpoints
   std::function<bool()> stop_requested = [] { return false; };
+  std::function<bool()> take_save_request = {};  // as TrainerParts'
 };
 
 // All members are collective over world. Setting up throws SharedError: every rank gets the same

@@ -8,33 +8,52 @@ namespace trireme {
 namespace {
 
 // A signal handler can reach nothing but static storage.
-std::atomic<int> received_signal{0};
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<bool> stop_asked{false};  // by SIGUSR1: outlives what trains
+std::atomic<bool> end_asked{false};   // by SIGTERM or SIGINT
+std::atomic<bool> interrupted{false};
+std::atomic<bool> save_asked{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
 
-extern "C" void remember(int signal) {
-  if (signal == SIGINT && received_signal.load() == SIGINT) {
+extern "C" void remember_request(int signal) {
+  (signal == SIGUSR1 ? stop_asked : save_asked).store(true);
+}
+
+extern "C" void remember_end(int signal) {
+  if (signal == SIGINT && interrupted.exchange(true)) {
     std::signal(SIGINT, SIG_DFL);
     std::raise(SIGINT);
   }
-  received_signal.store(signal);
+  end_asked.store(true);
 }
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
+// System calls that it interrupts go on.
+void handle(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(signal, &action, nullptr);
+}
 
 }  // namespace
 
+void remember_requests() {
+  stop_asked.store(false);
+  save_asked.store(false);
+  for (const int signal : {SIGUSR1, SIGUSR2}) handle(signal, remember_request);
+}
+
 StopSignals::StopSignals() {
-  received_signal.store(0);
-  struct sigaction action {};
-  action.sa_handler = remember;
-  action.sa_flags = SA_RESTART;
-  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+  end_asked.store(false);
+  interrupted.store(false);
+  for (const int signal : {SIGTERM, SIGINT}) handle(signal, remember_end);
 }
 
 StopSignals::~StopSignals() {
-  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, SIG_DFL);
 }
 
-int StopSignals::received() const { return received_signal.load(); }
+bool StopSignals::stop_requested() const { return stop_asked.load() || end_asked.load(); }
+
+bool take_save_request() { return save_asked.exchange(false); }
 
 }  // namespace trireme

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests from outside to stop: SIGINT, SIGTERM, SIGUSR1. The handler only sets a flag; the
-// trainer agrees on it.
+// Requests from outside, as signals. The handlers only set flags; the trainer asks for them at each
+// step, and all ranks agree.
 #pragma once
 
 namespace trireme {
 
-// From its construction to its destruction these signals ask for a stop instead of ending the
+// From now to the end of the process SIGUSR1 and SIGUSR2 end nothing: they are remembered, and a
+// training, if one comes, follows them. To be called once, first in main: before MPI starts and
+// threads are made.
+void remember_requests();
+
+// From its construction to its destruction SIGTERM and SIGINT ask for a stop instead of ending the
 // process; a second SIGINT ends it at once. One at a time a process.
 class StopSignals {
  public:
@@ -14,8 +19,11 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // The signal that came, or 0. Any thread.
-  int received() const;
+  // Whether one of these came, or a SIGUSR1 since remember_requests(). It stays so. Any thread.
+  bool stop_requested() const;
 };
+
+// Whether a SIGUSR2 came, which asks for a checkpoint, since this was asked last. Any thread.
+bool take_save_request();
 
 }  // namespace trireme

@@ -92,7 +92,7 @@ TrainingStep::TrainingStep(const Config& config, Replica& replica, const Task& t
 
 TrainingStep::~TrainingStep() = default;
 
-StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
+StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests requests) {
   const auto start = Clock::now();
   const double waited_before = loader.waited_ms();
   const std::uint64_t sent_before = sharding_.communicator().bytes_sent();
@@ -102,7 +102,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
   std::int64_t own_samples = 0;
   for (const auto& ids : micro_batches) own_samples += static_cast<std::int64_t>(ids.size());
   const double share = static_cast<double>(own_samples) / static_cast<double>(samples);
-  Sums local{.stop = stop ? 1.0 : 0.0};
+  Sums local{.stop = requests.stop ? 1.0 : 0.0, .save = requests.save ? 1.0 : 0.0};
   context_->step = step;
   bad_samples_.clear();
 
@@ -162,6 +162,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, bool stop) {
                 .comm_saturated = static_cast<std::int64_t>(all.saturated),
                 .comm_underflowed = static_cast<std::int64_t>(all.underflowed)},
       .stop = all.stop > 0,
+      .save = all.save > 0,
       .together = together};
   return outcome;
 }
@@ -201,8 +202,9 @@ void TrainingStep::backward(const at::Tensor& loss) const {
 }
 
 TrainingStep::Sums TrainingStep::agree(Sums local) const {
-  std::array<double, 7> numbers{local.loss,          local.metric,    local.not_finite, local.stop,
-                                local.bad_gradients, local.saturated, local.underflowed};
+  std::array<double, 8> numbers{local.loss,      local.metric,     local.not_finite,
+                                local.stop,      local.save,       local.bad_gradients,
+                                local.saturated, local.underflowed};
   ExactSum::Limbs& limbs = local.squares.limbs();
   Request sum = control_.all_reduce({numbers.data(), numbers.size(), DType::kF64});
   // Of this node's gradient where it trains for itself. (A GPU is a node of one rank.)
@@ -215,9 +217,10 @@ TrainingStep::Sums TrainingStep::agree(Sums local) const {
           .metric = numbers[1],
           .not_finite = numbers[2],
           .stop = numbers[3],
-          .bad_gradients = numbers[4],
-          .saturated = numbers[5],
-          .underflowed = numbers[6],
+          .save = numbers[4],
+          .bad_gradients = numbers[5],
+          .saturated = numbers[6],
+          .underflowed = numbers[7],
           .squares = local.squares};
 }
 

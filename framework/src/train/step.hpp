@@ -23,7 +23,14 @@ namespace trireme {
 struct StepOutcome {
   StepEvent event;
   bool stop = false;     // some rank was asked to stop: agreed by all ranks
+  bool save = false;     // the same for a checkpoint
   bool together = true;  // all nodes have the same parameters (SyncPeriod)
+};
+
+// What this rank was asked to do after the step.
+struct StepRequests {
+  bool stop = false;
+  bool save = false;
 };
 
 class TrainingStep {
@@ -36,18 +43,18 @@ class TrainingStep {
 
   ~TrainingStep();
 
-  // Collective. step: 0-based. stop: whether this rank was asked to stop; nodes that are apart are
-  // then averaged at once, so that nothing is lost.
+  // Collective. step: 0-based. Where a rank was asked to stop, nodes that are apart are averaged at
+  // once, so that nothing is lost.
   // Throws SharedError (kNumerics) on all ranks where a loss or the gradient is not finite: before
   // any parameter has changed, but for train.update_in_backward.
-  StepOutcome run(std::int64_t step, Loader& loader, bool stop);
+  StepOutcome run(std::int64_t step, Loader& loader, StepRequests requests);
 
   const SyncPeriod& period() const { return period_; }
   Learner learner() { return {.update = update_, .reduction = *reduction_}; }
 
  private:
   struct Sums {  // of one step, over the ranks once agreed
-    double loss = 0, metric = 0, not_finite = 0, stop = 0;
+    double loss = 0, metric = 0, not_finite = 0, stop = 0, save = 0;
     double bad_gradients = 0;               // ranks whose gradient is not finite
     double saturated = 0, underflowed = 0;  // elements
     ExactSum squares = {};                  // of gradients

@@ -104,17 +104,18 @@ EndEvent Trainer::run() {
   }
   while (!done() && !stopped) {
     const StepOutcome outcome = in_phase("step " + std::to_string(state_.step + 1), [&] {
-      return step_.run(state_.step, loader, parts_.stop_requested());
+      return step_.run(state_.step, loader, requests());
     });
     state_.step = outcome.event.step;
     samples += static_cast<double>(outcome.event.samples);
     step_ms += outcome.event.step_ms;
     parts_.observer.on_step(outcome.event);
+    save_requested_ = save_requested_ || outcome.save;
     if (!outcome.together) continue;
     // A stop brings nodes together early; an evaluation is due when they would have been.
     const bool planned = step_.period().together_after(state_.step);
     stopped = (planned && evaluate_if_due() == Evaluation::kCutOff) || (outcome.stop && !done());
-    save_if_due(stopped || done());
+    save_if_due(stopped || done() || save_requested_);
   }
   EndEvent end{.status = stopped ? "stopped" : out_of_patience() ? "early_stop" : "finished"};
   end.steps = state_.step;
@@ -201,6 +202,11 @@ bool Trainer::out_of_patience() const {
          state_.evaluations_without_best >= parts_.config.train.patience;
 }
 
+StepRequests Trainer::requests() const {
+  return {.stop = parts_.stop_requested(),
+          .save = parts_.take_save_request && parts_.take_save_request()};
+}
+
 void Trainer::save_if_due(bool must) {
   const std::int64_t every = parts_.config.checkpoint.every_steps;
   const std::int64_t before = step_.period().last_together_before(state_.step);
@@ -221,6 +227,9 @@ void Trainer::save() {
                          parts_.control);
   });
   saved_step_ = state_.step;
+  save_requested_ = false;
+  // A request reaches ranks at different moments: what has come by now is followed, too.
+  if (parts_.take_save_request) static_cast<void>(parts_.take_save_request());
   collectively(parts_.control, [&] {
     if (parts_.control.rank() != 0) return;
     if (new_best_) mark_best(parts_.checkpoints, state_.step);

@@ -35,6 +35,8 @@ struct TrainerParts {
   std::filesystem::path checkpoints;     // the folder; empty: none are written
   std::string environment;               // JSON object text for checkpoints
   std::function<bool()> stop_requested;  // asked each step and evaluation batch on every rank
+  // Asked each step on every rank, and takes the request back. Empty: nobody asks for checkpoints.
+  std::function<bool()> take_save_request = {};
 };
 
 // How long a run is. ConfigError where it has no step.
@@ -55,10 +57,12 @@ class Trainer {
   // is none, or beyond the run's length.
   StateDocument restore(const std::filesystem::path& checkpoint);
   // Collective. Trains to the end, an early stop, or a request to stop; evaluates and saves on the
-  // way. An evaluation is on the validation split, and at the end on the test split, too; without a
-  // validation split always on the test split. SharedError for what all ranks decided together (not
-  // finite, a checkpoint that cannot be written); anything else concerns this rank alone, and the
-  // others wait for it: the caller has to end the job.
+  // way. A request for a checkpoint is followed after the step, or, where nodes are apart then,
+  // when they are together next; it changes nothing in what is learned. An evaluation is on the
+  // validation split, and at the end on the test split, too; without a validation split always on
+  // the test split. SharedError for what all ranks decided together (not finite, a checkpoint that
+  // cannot be written); anything else concerns this rank alone, and the others wait for it: the
+  // caller has to end the job.
   EndEvent run();
 
   const TrainingState& state() const { return state_; }
@@ -74,6 +78,7 @@ class Trainer {
   std::optional<EvalEvent> evaluate_on(const std::string& split,
                                        const std::shared_ptr<const Dataset>& dataset);
   void judge(EvalEvent& event);
+  StepRequests requests() const;
   void save_if_due(bool must);
   void save();
   bool out_of_patience() const;
@@ -86,7 +91,8 @@ class Trainer {
   RunLength length_;
   TrainingStep step_;
   TrainingState state_;
-  bool new_best_ = false;  // the last evaluation was the best so far
+  bool new_best_ = false;        // the last evaluation was the best so far
+  bool save_requested_ = false;  // agreed by all ranks, and not followed yet
   std::int64_t saved_step_ = -1;
 };
 

@@ -31,6 +31,8 @@ TEST(CommandLine, KnowsEachCommandAndItsOptions) {
   EXPECT_EQ(parse({"resume", "runs/a"}).command_line.command, Command::kResume);
   EXPECT_TRUE(parse({"resume", "runs/a", "--allow-changes"}).command_line.allow_changes);
   EXPECT_TRUE(parse({"a.yaml", "--resume", "auto"}).command_line.resume_auto);
+  for (const char* command : {"train", "resume"})
+    EXPECT_EQ(parse({command, "a", "--ready-file", "r"}).command_line.ready_file, "r");
   EXPECT_EQ(parse({"eval", "runs/a", "--split", "validation"}).command_line.split, "validation");
   EXPECT_TRUE(parse({"validate", "a.yaml", "--print-config"}).command_line.print_config);
   EXPECT_EQ(parse({"a.yaml", "--network", "n.yaml"}).command_line.network, "n.yaml");

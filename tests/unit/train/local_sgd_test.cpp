@@ -123,6 +123,22 @@ TEST(LocalSgd, AStopAveragesAtOnceAndTheRunGoesOn) {
   EXPECT_LT(rest.losses.back(), stopped.losses.front()) << "it goes on learning";
 }
 
+// A checkpoint is one set of parameters: the request waits for the next average, and the nodes part
+// as if nobody had asked.
+TEST(LocalSgd, ARequestedCheckpointWaitsForTheAverage) {
+  Config config = config_of(yaml("sync_every: 16", "adamw, lr: 0.01"));
+  config.checkpoint.every_steps = 0;
+  const TemporaryDirectory directory;
+  const TrainingRun whole = train(config, kTwoNodes);
+  TrainingSetup setup = kTwoNodes;
+  setup.checkpoints = directory.path();
+  std::atomic<int> asked = 0;
+  setup.take_save_request = [&](int rank) { return rank == 1 && ++asked == 3; };
+  const TrainingRun run = train(config, setup);
+  EXPECT_EQ(steps_of(run.checkpoints), (Steps{16, 32}));
+  EXPECT_TRUE(bitwise_equal(whole.parameters, run.parameters));
+}
+
 // Which is due when nodes would have been together, or, where they do not part any more, at once.
 TEST(LocalSgd, AnEvaluationThatAStopComesBeforeIsMade) {
   const TemporaryDirectory directory;

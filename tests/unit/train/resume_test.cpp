@@ -107,6 +107,27 @@ TEST(Resume, StopsOnAllRanksAtTheSameStepWithACheckpointOfIt) {
   EXPECT_EQ(run.checkpoints.back().step, 4);
 }
 
+// A signal reaches the ranks at different moments.
+TEST(Resume, ARequestOfAnyRankMakesOneCheckpointAndChangesNothing) {
+  const TemporaryDirectory directory;
+  Config config = config_of(yaml(1));
+  config.checkpoint.every_steps = 0;
+  const TrainingRun whole = train(config, {.ranks = 3});
+  std::vector<std::int64_t> asked(3);  // [rank]
+  // Rank 2 before its 4th step, rank 0 while the checkpoint is made: asked once more after it.
+  const auto take = [&](int rank) {
+    const std::int64_t time = ++asked[static_cast<std::size_t>(rank)];
+    return (rank == 2 && time == 4) || (rank == 0 && time == 5);
+  };
+  const TrainingRun run =
+      train(config, {.ranks = 3, .checkpoints = directory.path(), .take_save_request = take});
+  EXPECT_EQ(run.end.status, "finished");
+  ASSERT_EQ(run.checkpoints.size(), 2u);
+  EXPECT_EQ(run.checkpoints[0].step, 4);
+  EXPECT_EQ(run.checkpoints[1].step, run.end.steps);
+  EXPECT_TRUE(bitwise_equal(whole.parameters, run.parameters));
+}
+
 // The moments: each step, each batch of each evaluation, on one rank of two.
 TEST(Resume, AStopAtAnyMomentChangesNothing) {
   const Config config = config_of(R"(
