@@ -16,8 +16,8 @@ remember_end() {
   remember TERM
 }
 
-# When the job's time is over, in seconds since 1970: run.time_margin counts from it. Slurm tells
-# its jobs from version 23.02 on.
+# When the job's time is over, in seconds since 1970: the training stops run.time_margin before it.
+# Slurm tells its jobs from version 23.02 on.
 export_end_time() {
   local end
   if [[ ${SLURM_JOB_END_TIME:-} || ! ${SLURM_JOB_ID:-} ]]; then return; fi
@@ -39,17 +39,17 @@ pass_on() {
 }
 
 # run_training COMMAND...: mpirun or srun with a training; returns its exit code. SIGUSR1 (stop and
-# save), SIGUSR2 (save) and SIGTERM may come to this script at any moment. Before a rank has started
-# up, SIGUSR1 and SIGUSR2 would kill it: they wait. After the end they are dropped.
+# save), SIGUSR2 (save) and SIGTERM may come to this script at any moment. Until all ranks have
+# started, the first two would kill them: they wait. After the end they are dropped.
 run_training() {
-  local ready pid code
-  ready=${TMPDIR:-/tmp}/trireme-${SLURM_JOB_ID:-$$}.ready
-  rm -f "$ready"
+  local folder ready pid code
+  folder=$(mktemp -d)
+  ready=$folder/ready  # rank 0 makes it; mpirun and srun start that one on this node
   export_end_time
   trap 'remember USR1' USR1
   trap 'remember USR2' USR2
   trap remember_end TERM
-  # mpirun takes signals some time after its start, and until some time before its end.
+  # mpirun itself takes signals some time after its start, and until some time before its end.
   (
     trap '' USR1 USR2
     exec "$@" --ready-file "$ready"
@@ -66,21 +66,22 @@ run_training() {
       if [[ ! $interrupted ]]; then break; fi  # else the code is the signal's
     fi
   done
-  rm -f "$ready"
+  rm -rf "$folder"
   return "$code"
 }
 
 # requeue_stopped CODE: queues the job again where CODE says that its training can go on, at most
 # TRIREME_MAX_RESTARTS times (default 1000); not where the job was cancelled or the training failed.
-# With --open-mode=append and --resume auto it then goes on as if nothing had happened.
+# With `--resume auto` it then goes on as if nothing had happened.
 requeue_stopped() {
   local restarts=${SLURM_RESTART_COUNT:-0} most=${TRIREME_MAX_RESTARTS:-1000}
   if (($1 != 75)); then return; fi
   if [[ $cancelled ]]; then
-    echo "job ${SLURM_JOB_ID:-}: cancelled; submit it again to go on"
+    echo "job $SLURM_JOB_ID: cancelled; submit it again to go on"
   elif ((restarts >= most)); then
-    echo "job ${SLURM_JOB_ID:-}: restarted $restarts times already (TRIREME_MAX_RESTARTS); submit it again to go on"
-  elif [[ ${SLURM_JOB_ID:-} ]]; then
+    echo "job $SLURM_JOB_ID: stopped before its end, and restarted $restarts times already" \
+      "(TRIREME_MAX_RESTARTS); submit it again to go on"
+  else
     echo "job $SLURM_JOB_ID: stopped before its end; requeued (restart $((restarts + 1)))"
     scontrol requeue "$SLURM_JOB_ID"
   fi

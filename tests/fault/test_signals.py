@@ -146,6 +146,33 @@ class Saving(TrainerTest):
                 self.assert_same_run(run, self.train(f"undisturbed-{ranks}", *LENGTH, ranks=ranks))
 
 
+class TimeLimit(TrainerTest):
+    ENDLESS = ("train.epochs=100000", "train.eval_every_epochs=0", "checkpoint.every_steps=0")
+
+    def test_of_the_run_or_its_job_stops_it_in_time(self) -> None:
+        own = ("run.time_limit=1m2s", "run.time_margin=1m")
+        job = ("run.time_margin=1m",)
+        for name, words, environment in (("own", own, {}),
+                                         ("job", job, {"SLURM_JOB_END_TIME": str(int(time.time()) + 70)})):
+            with self.subTest(name):
+                run = self.run_dir(name)
+                command = [self.mpirun, "--oversubscribe", "-np", 2, self.trainer, self.config,
+                           f"run.dir=runs/{name}", *words, *self.ENDLESS]
+                done = self.finish(self.start_command(command, **environment), 75)
+                self.assertIn("stops by itself in ", done.stdout)
+                self.assertEqual(run.state()["status"], "stopped")
+                self.assertEqual(run.latest().name, f"step-{run.last_step():08}")
+                # The next start has its own time, and may have more.
+                self.call("resume", f"runs/{name}", "run.time_limit=2", "run.time_margin=1", code=75, ranks=2)
+
+    def test_that_leaves_nothing_to_train_is_refused_before_the_data_is_read(self) -> None:
+        end = str(int(time.time()) + 60)
+        command = [self.mpirun, "--oversubscribe", "-np", 2, self.trainer, self.config, "run.dir=runs/run"]
+        done = self.finish(self.start_command(command, SLURM_JOB_END_TIME=end), 2)
+        self.assert_error_once(done, "nothing could be trained", "run.time_margin: ")
+        self.assertFalse(self.run_dir("run").path.exists())
+
+
 class AtAnyMoment(TrainerTest):
     """Through slurm/job.sh, as the batch scripts do; mpirun and a rank that starts up would die."""
 

@@ -16,6 +16,7 @@
 #include "app/session.hpp"
 #include "app/sinks.hpp"
 #include "app/source.hpp"
+#include "app/time_limit.hpp"
 #include "base/stop.hpp"
 #include "base/text.hpp"
 #include "checkpoint/archive.hpp"
@@ -133,12 +134,15 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
   const Started started =
       start_up(launch, request.config, request.dry_run ? "cpu" : request.config.run.device);
+  const TimeLimit limit =
+      request.dry_run ? TimeLimit() : limit_of_rank_0(request.config.run, world);
   Session session(request.config, registry, world, warn, started.device);
   check_length(session, world, request.dry_run || world.placement().num_nodes > 1);
   if (request.dry_run) {
     say(launch, estimate_text(session, world));
     return 0;
   }
+  if (!limit.text().empty()) say(launch, limit.text() + "\n");
   const bool fresh = !request.directory;
   std::optional<RunDirectory> directory;  // rank 0's
   std::string environment = started.environment.json;
@@ -150,12 +154,12 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   });
   const StopSignals signals;
   Sinks sinks;
-  Trainer& trainer =
-      session.make_trainer({.observer = &sinks.observer(),
-                            .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
-                            .environment = environment,
-                            .stop_requested = [&signals] { return signals.stop_requested(); },
-                            .take_save_request = take_save_request});
+  Trainer& trainer = session.make_trainer(
+      {.observer = &sinks.observer(),
+       .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
+       .environment = environment,
+       .stop_requested = [&] { return signals.stop_requested() || limit.reached(); },
+       .take_save_request = take_save_request});
   if (const std::int64_t samples = session.data().train->size();
       world.rank() == 0 && session.config().train.global_batch > samples) {
     warn("train.global_batch " + std::to_string(session.config().train.global_batch) +

@@ -34,6 +34,10 @@ class Checker {
            quoted(name) + " is not a plain file name; expected at most 128 letters, digits, '.', " +
                "'_' and '-', not starting with '.' or '-'" + from_file);
     demand(!config_.run.dir.empty(), {"run.dir"}, "is empty; expected the path of a folder");
+    demand(config_.run.time_limit == 0 || config_.run.time_limit > config_.run.time_margin,
+           {"run.time_limit", "run.time_margin"},
+           number_text(config_.run.time_limit) + " s leaves no time to train; expected more than " +
+               "run.time_margin (" + number_text(config_.run.time_margin) + " s)");
   }
 
   void check_data() {

@@ -18,6 +18,8 @@ struct RunConfig {
   std::int64_t seed = 0;       // >= 0
   std::string device = "cpu";  // cpu | cuda
   double timeout = 600;        // seconds a rank waits for the others; > 0
+  double time_limit = 0;       // seconds from its start to its end; 0: none
+  double time_margin = 120;    // seconds before the end, or a Slurm job's, at which it is stopped
 };
 
 struct ModelConfig {

@@ -7,9 +7,8 @@
 namespace trireme {
 namespace {
 
-// Upper bounds of what is converted to whole steps, bytes or milliseconds later: far beyond use,
-// short of overflow.
-constexpr double kMostSeconds = 1e6;
+// Upper bound of what is converted to whole steps or bytes later: far beyond use, short of
+// overflow.
 constexpr double kMostSamples = 2147483647;
 
 std::vector<std::string> keys_of(const std::map<std::string, std::vector<OptionSpec>>& parts) {
@@ -33,31 +32,6 @@ Registered registered(const std::string& part,
           .get_options = [=](const Config& config) { return &(config.*section).options; },
           .set_options = [=](Config& config,
                              const Options& options) { (config.*section).options = options; }};
-}
-
-Section run_section() {
-  const auto run = &Config::run;
-  return {
-      .name = "run",
-      .help = "One training run: its name, place and seed.",
-      .fields = {
-          field("name", run, &RunConfig::name,
-                "Name of the run: letters, digits, '.', '_' and '-', not starting with '.' or '-'.",
-                {.default_note = "the configuration's file name without .yaml"}),
-          field("dir", run, &RunConfig::dir, "The whole path of the run directory.",
-                {.synonyms = {"output_dir", "out_dir"}, .default_note = "runs/NAME"}),
-          field("seed", run, &RunConfig::seed,
-                "Seed of all randomness: initial weights, order, augmentation, dropout.",
-                {.min = 0}),
-          field(
-              "device", run, &RunConfig::device,
-              "Where each rank computes: on its cores, or on a GPU of its own. cuda wants a build "
-              "with CUDA (preset cuda-release).",
-              {.choices = {"cpu", "cuda"}}),
-          field("timeout", run, &RunConfig::timeout,
-                "Seconds that a rank waits for the others before it gives up.",
-                {.min = 0.001, .max = kMostSeconds}),
-      }};
 }
 
 Section model_section() {

@@ -17,6 +17,8 @@ namespace trireme {
 // Upper bound of lengths that are converted to whole steps later: far beyond use, short of
 // overflow.
 inline constexpr double kMostLength = 1e9;
+// The same for what is converted to milliseconds.
+inline constexpr double kMostSeconds = 1e6;
 
 inline std::vector<std::string> optimizer_names() { return {"sgd", "adam", "adamw", "muon"}; }
 
@@ -66,7 +68,8 @@ Field<Config> field(std::string key, S Config::*section, T S::*member, std::stri
   return result;
 }
 
-// The section of network settings, which has a file of its own.
+// Sections that have files of their own.
+Section run_section();
 Section network_section();
 
 }  // namespace trireme

@@ -31,6 +31,7 @@ struct Limits {
   bool below_max = false;                 // max itself is not allowed
   std::vector<std::string> choices = {};  // texts, and each element of a list; empty: any
   bool required = false;
+  bool time = false;  // a number of seconds, which may also be written as 1h30m
   // The key has an effect only where the section's chooser is one of these; elsewhere it must keep
   // its default.
   std::vector<std::string> only_for = {};

@@ -35,9 +35,10 @@ std::string row(const FieldSpec& field) {
     }
     help += " Only for " + names + ".";
   }
-  return "| `" + field.key + "` | " + std::string(type_name(field.type)) + " | " +
-         cell(default_text(field)) + " | " + cell(range_text(field.limits)) + " | " + cell(help) +
-         " |\n";
+  const std::string type(type_name(field.type));
+  return "| `" + field.key + "` | " + (field.limits.time ? "time: seconds, or as 1h30m" : type) +
+         " | " + cell(default_text(field)) + " | " + cell(range_text(field.limits)) + " | " +
+         cell(help) + " |\n";
 }
 
 constexpr const char* kTableHead =

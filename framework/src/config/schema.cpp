@@ -39,6 +39,10 @@ Json scalar_schema(const char* type, const Limits& limits) {
   return schema;
 }
 
+// A time as a text: "1h30m".
+const Json kTime{
+    {"type", "string"}, {"minLength", 2}, {"pattern", "^(\\d+d)?(\\d+h)?(\\d+m)?(\\d+s)?$"}};
+
 Json type_schema(const FieldSpec& field) {
   switch (field.type) {
     case ValueType::kBool:
@@ -46,6 +50,7 @@ Json type_schema(const FieldSpec& field) {
     case ValueType::kInteger:
       return scalar_schema("integer", field.limits);
     case ValueType::kNumber:
+      if (field.limits.time) return {{"anyOf", {scalar_schema("number", field.limits), kTime}}};
       return scalar_schema("number", field.limits);
     case ValueType::kText:
       return scalar_schema("string", field.limits);

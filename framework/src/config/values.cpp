@@ -56,6 +56,28 @@ std::optional<bool> parse_bool(std::string_view text, std::string& reason) {
   return std::nullopt;
 }
 
+// The seconds of "1h30m": days, hours, minutes and seconds, each once at most and in this order.
+// Nothing where the text is no such time.
+std::optional<double> parse_time(std::string_view text) {
+  constexpr std::array<std::pair<char, double>, 4> kUnits{
+      {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+  if (text.empty()) return std::nullopt;
+  double seconds = 0;
+  auto unit = kUnits.begin();
+  while (!text.empty()) {
+    std::uint32_t count = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    const auto digits = static_cast<std::size_t>(stop - text.data());
+    if (error != std::errc() || digits == text.size() || has_leading_zero(text.substr(0, digits)))
+      return std::nullopt;
+    unit = std::find_if(unit, kUnits.end(), [&](const auto& u) { return u.first == text[digits]; });
+    if (unit == kUnits.end()) return std::nullopt;
+    seconds += count * (unit++)->second;
+    text.remove_prefix(digits + 1);
+  }
+  return seconds;
+}
+
 std::string found(const YamlNode& node) {
   switch (node.kind) {
     case YamlNode::Kind::kNull:
@@ -108,7 +130,11 @@ std::optional<T> read_scalar(const YamlNode& node, const FieldSpec& spec, std::s
     if constexpr (std::is_same_v<T, bool>) {
       return parse_bool(node.text, reason);
     } else {
-      const std::optional<T> value = parse_number<T>(node.text, reason);
+      std::optional<T> value;
+      if constexpr (std::is_same_v<T, double>) {
+        if (spec.limits.time) value = parse_time(node.text);
+      }
+      if (!value) value = parse_number<T>(node.text, reason);
       if (value && !in_range(static_cast<double>(*value), spec.limits)) {
         reason = node.text + " is out of range";
         return std::nullopt;
@@ -282,7 +308,8 @@ std::string expectation(const FieldSpec& spec) {
     case ValueType::kInteger:
       return "an integer" + (range.empty() ? "" : " " + interval);
     case ValueType::kNumber:
-      return "a number" + (range.empty() ? "" : " " + interval);
+      return "a number" + (range.empty() ? "" : " " + interval) +
+             (spec.limits.time ? ", in seconds, or a time such as 1h30m" : "");
     case ValueType::kText:
       return "a text";
     case ValueType::kIntegers:

@@ -65,6 +65,8 @@ TEST(ResumeRules, LengthCadenceLoggingAndNetworkMayChangeAndNothingElse) {
                                        "log.console_seconds",
                                        "log.every_steps",
                                        "run.name",
+                                       "run.time_limit",
+                                       "run.time_margin",
                                        "run.timeout",
                                        "train.epochs",
                                        "train.eval_batch",

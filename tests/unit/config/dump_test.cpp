@@ -103,6 +103,7 @@ Config random_config(std::uint64_t seed) {
     config.optimizer.groups.push_back(group);
   }
   config.run.name = "run-" + std::to_string(seed);
+  config.run.time_margin = config.run.time_limit / 2;
   config.model.init = "normal";
   config.schedule.name = seed % 2 == 0 ? "cosine" : "constant";
   config.schedule.duration = 0;
@@ -145,9 +146,8 @@ TEST(DumpConfig, ReadsBackToTheSameConfigurationBitForBit) {
 TEST(DumpConfig, WritesTheSectionsInOrderWithEveryKey) {
   const std::string text = dump_config(read(kValid).config);
   EXPECT_THAT(
-      text,
-      HasSubstr(
-          "run:\n  name: a\n  dir: runs/a\n  seed: 0\n  device: cpu\n  timeout: 600\n\nmodel:\n"));
+      text, HasSubstr("run:\n  name: a\n  dir: runs/a\n  seed: 0\n  device: cpu\n  timeout: 600\n  "
+                      "time_limit: 0\n  time_margin: 120\n\nmodel:\n"));
   EXPECT_THAT(text, HasSubstr("  eps: 1.0e-08\n"));
   EXPECT_THAT(text, HasSubstr("  groups: []\n"));
   EXPECT_THAT(text, HasSubstr("  hidden: [64, 32]\n"));

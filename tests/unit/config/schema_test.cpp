@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ class Validator {
  public:
   bool accepts(const json& schema, const json& value) const {
     if (schema.is_boolean()) return schema.get<bool>();
-    return type_fits(schema, value) && value_fits(schema, value) && members_fit(schema, value) &&
+    return type_fits(schema, value) && any_fits(schema, value) && pattern_fits(schema, value) &&
+           value_fits(schema, value) && members_fit(schema, value) &&
            conditions_hold(schema, value);
   }
 
@@ -33,6 +35,17 @@ class Validator {
            (type == "string" && value.is_string()) || (type == "boolean" && value.is_boolean()) ||
            (type == "integer" && value.is_number_integer()) ||
            (type == "number" && value.is_number());
+  }
+  bool any_fits(const json& schema, const json& value) const {
+    const json choices = schema.value("anyOf", json::array());
+    return choices.empty() ||
+           std::ranges::any_of(choices, [&](const json& choice) { return accepts(choice, value); });
+  }
+  static bool pattern_fits(const json& schema, const json& value) {
+    if (!schema.contains("pattern") || !value.is_string()) return true;
+    const auto text = value.get<std::string>();
+    return text.size() >= schema.value("minLength", 0U) &&
+           std::regex_search(text, std::regex(schema["pattern"].get<std::string>()));
   }
   static bool value_fits(const json& schema, const json& value) {
     if (schema.contains("const") && schema["const"] != value) return false;
@@ -88,6 +101,8 @@ TEST(ConfigSchema, AcceptsWhatTheReaderAccepts) {
   EXPECT_TRUE(Validator().accepts(schema(), changed("schedule", "name", "cosine")));
   EXPECT_TRUE(Validator().accepts(schema(), changed("loss", "name", "cross_entropy")));
   EXPECT_TRUE(Validator().accepts(schema(), changed("network", "ucx_tls", {"tcp", "self"})));
+  for (const json& time : {json(90), json(1.5), json("1h30m"), json("2d"), json("45s")})
+    EXPECT_TRUE(Validator().accepts(schema(), changed("run", "time_limit", time))) << time;
 }
 
 TEST(ConfigSchema, RefusesWhatTheReaderRefuses) {
@@ -107,6 +122,10 @@ TEST(ConfigSchema, RefusesWhatTheReaderRefuses) {
       changed("data", "name", "imagenet"),
       changed("model", "name", "vit"),
       changed("metric", "name", "bleu"),
+      changed("run", "time_limit", -1),
+      changed("run", "time_limit", ""),
+      changed("run", "time_limit", "90"),
+      changed("run", "time_limit", "30m1h"),
       changed("network", "transport", "udp"),
       changed("network", "interfaces", "eth0"),
       changed("network", "ucx_tls", {"udp"}),
