@@ -19,9 +19,12 @@ struct CommandSpec {
   const char* target;  // what its argument is, "[CONFIG]" may be left out; null: it has none
   const char* target_help;
   const char* examples;
+  const char* other = nullptr;  // what its second argument is; null: it has none
+  const char* other_help = nullptr;
+  bool configured = true;  // its target leads to a configuration, whose values may be replaced
 };
 
-constexpr std::array<CommandSpec, 8> kCommands{{
+constexpr std::array<CommandSpec, 12> kCommands{{
     {Command::kTrain, "train", "Train a model; `trainer CONFIG` is short for it", "CONFIG",
      "configuration file (YAML)",
      "  mpirun -np 2 trainer configs/fashion_mnist.yaml\n"
@@ -38,6 +41,27 @@ constexpr std::array<CommandSpec, 8> kCommands{{
      "runs/cifar/checkpoints/step-00000200\n"},
     {Command::kValidate, "validate", "Check a configuration without training", "CONFIG",
      "configuration file (YAML)", "  trainer validate configs/cifar.yaml optimizer.lr=0.1\n"},
+    {Command::kCheckpointList, "ckpt ls", "List a run's checkpoints: step, size, when, and marks",
+     "RUN_DIR|CHECKPOINTS", "run directory, or its folder checkpoints/",
+     "  trainer ckpt ls runs/cifar\n  trainer ckpt ls runs/cifar --verify\n", nullptr, nullptr,
+     false},
+    {Command::kCheckpointShow, "ckpt show", "Print what a checkpoint holds", "CHECKPOINT",
+     "a step-... folder; of a run directory its newest checkpoint that verifies",
+     "  trainer ckpt show runs/cifar/checkpoints/step-00000200 --arrays\n"
+     "  trainer ckpt show runs/cifar/checkpoints/best\n",
+     nullptr, nullptr, false},
+    {Command::kCheckpointVerify, "ckpt verify", "Check every hash and the structure of checkpoints",
+     "RUN_DIR|CHECKPOINT", "run directory, its folder checkpoints/, or a step-... folder in it",
+     "  trainer ckpt verify runs/cifar\n\nExit code 4 where one is damaged.\n", nullptr, nullptr,
+     false},
+    {Command::kCheckpointDiff, "ckpt diff", "Compare two checkpoints", "A",
+     "a step-... folder; of a run directory its newest checkpoint that verifies",
+     "  trainer ckpt diff runs/a runs/b\n"
+     "  trainer ckpt diff runs/a/checkpoints/step-00000100 runs/a/checkpoints/latest\n"
+     "\nExit code 0 where all arrays and the training state are equal, bit for bit, else 4. What "
+     "differs\n"
+     "in the configuration is listed, and does not count.\n",
+     "B", "the checkpoint to compare with, named likewise", false},
     {Command::kBenchComm, "bench comm", "Measure all-reduce between the ranks, by size", "[CONFIG]",
      "configuration (YAML) whose network settings to use; without one Open MPI chooses",
      "  mpirun -np 2 trainer bench comm\n"
@@ -91,12 +115,19 @@ std::string check_floats(const std::string& text) {
   return text + " bytes are no whole number of float32; expected a multiple of 4";
 }
 
+constexpr const char* kCheckpointHelp = "List, show, verify and compare checkpoints";
+
 // "bench comm": a command of a command.
 CLI::App* add_subcommand(CLI::App& app, const CommandSpec& spec) {
   const std::string name = spec.name;
   const std::size_t space = name.find(' ');
   if (space == std::string::npos) return app.add_subcommand(name, spec.help);
-  CLI::App* group = app.add_subcommand(name.substr(0, space), spec.help);
+  const std::string first = name.substr(0, space);
+  const auto made =
+      app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == first; });
+  CLI::App* group = !made.empty()
+                        ? made.front()
+                        : app.add_subcommand(first, first == "ckpt" ? kCheckpointHelp : spec.help);
   group->require_subcommand(1);
   return group->add_subcommand(name.substr(space + 1), spec.help);
 }
@@ -150,11 +181,28 @@ void add_measuring_options(CLI::App& sub, const CommandSpec& spec, CommandLine& 
       ->check(CLI::Validator(check_floats, ""));
 }
 
+// The arguments and options of commands on checkpoints, which take no configuration.
+void add_checkpoints(CLI::App& sub, const CommandSpec& spec, CommandLine& line) {
+  sub.add_option(spec.target, line.target, spec.target_help)->required()->type_name("");
+  if (spec.other != nullptr)
+    sub.add_option(spec.other, line.other, spec.other_help)->required()->type_name("");
+  if (spec.command == Command::kCheckpointList)
+    sub.add_flag("--verify", line.verify,
+                 std::string("check every hash, too; exit code 4 where one is damaged"));
+  if (spec.command == Command::kCheckpointShow)
+    sub.add_flag("--arrays", line.arrays,
+                 std::string("list every array with its type, shape and bytes"));
+}
+
 void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
   CLI::App* sub = add_subcommand(app, spec);
   sub->footer(std::string("Examples:\n") + spec.examples);
   sub->callback([&line, &spec] { line.command = spec.command; });
   if (spec.target == nullptr) return;
+  if (!spec.configured) {
+    add_checkpoints(*sub, spec, line);
+    return;
+  }
   add_target(*sub, spec, line);
   if (spec.command == Command::kBenchComm || spec.command == Command::kDoctor) {
     add_measuring_options(*sub, spec, line);

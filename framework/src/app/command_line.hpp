@@ -10,12 +10,26 @@
 
 namespace trireme {
 
-enum class Command { kTrain, kResume, kEval, kValidate, kBenchComm, kDoctor, kSchema, kReference };
+enum class Command {
+  kTrain,
+  kResume,
+  kEval,
+  kValidate,
+  kCheckpointList,
+  kCheckpointShow,
+  kCheckpointVerify,
+  kCheckpointDiff,
+  kBenchComm,
+  kDoctor,
+  kSchema,
+  kReference
+};
 
 struct CommandLine {
   std::string program;  // as it was called
   Command command = Command::kTrain;
   std::string target;  // the configuration, run directory or checkpoint; bench, doctor: or ""
+  std::string other;   // ckpt diff: the checkpoint to compare with
   std::vector<std::string> overrides;  // "key=value"
   bool print_config = false;
   bool dry_run = false;
@@ -26,6 +40,8 @@ struct CommandLine {
   std::string network;         // file of network settings laid over the configuration's; or ""
   int ranks_per_node = 0;      // train, resume, bench comm: of the nodes made of a host; 0: one
   bool json = false;           // bench comm, doctor: JSON lines
+  bool verify = false;         // ckpt ls: every hash, too
+  bool arrays = false;         // ckpt show: every array, too
   std::vector<std::uint64_t> sizes;  // bench comm: bytes, multiples of 4; empty: its own
 };
 

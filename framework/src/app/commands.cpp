@@ -11,6 +11,8 @@
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
 #include "app/failure.hpp"
+#include "app/find_checkpoint.hpp"
+#include "app/inspect.hpp"
 #include "app/length_checks.hpp"
 #include "app/resume.hpp"
 #include "app/session.hpp"
@@ -290,19 +292,6 @@ int command_train(const CommandLine& line, const Registry& registry, Launch& lau
   return train(std::move(request), registry, launch);
 }
 
-// A run directory means its best checkpoint, else its newest good one.
-fs::path checkpoint_to_evaluate(const fs::path& target) {
-  if (fs::exists(target / "manifest.json")) return target;
-  const fs::path checkpoints = target / "checkpoints";
-  if (fs::exists(checkpoints / "best")) return fs::canonical(checkpoints / "best");
-  if (fs::is_directory(checkpoints)) {
-    if (const auto found = find_newest_good(checkpoints, warn)) return *found;
-  }
-  throw CheckpointError(target.string() + (RunDirectory::holds_run(target)
-                                               ? " holds no checkpoint yet"
-                                               : " is no checkpoint and no run directory"));
-}
-
 // A run that trains meanwhile may remove a checkpoint that was found: then another one is there.
 constexpr int kFindAttempts = 10;
 
@@ -314,7 +303,7 @@ Source find_to_evaluate(const fs::path& target) {
   for (int attempt = 1;; ++attempt) {
     const fs::path before = latest();
     try {
-      const fs::path checkpoint = checkpoint_to_evaluate(target);
+      const fs::path checkpoint = find_checkpoint(target, Wanted::kBestElseNewest);
       const CheckpointReader reader(checkpoint);
       return {.file = checkpoint.string() + " (configuration)",
               .text = parse_state(reader.state(), checkpoint.string()).config,
@@ -378,6 +367,11 @@ int run_command(const CommandLine& line, const Registry& registry, Launch& launc
       return command_eval(line, registry, launch);
     case Command::kValidate:
       return command_validate(line, registry, launch);
+    case Command::kCheckpointList:
+    case Command::kCheckpointShow:
+    case Command::kCheckpointVerify:
+    case Command::kCheckpointDiff:
+      return inspect_checkpoints(line, registry, launch);
     case Command::kBenchComm:
       return bench_comm(line, registry, launch);
     case Command::kDoctor:

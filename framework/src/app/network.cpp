@@ -30,6 +30,11 @@ std::string configuration_file(const CommandLine& line) {
       if (fs::exists(of_run)) return of_run;
       return fs::exists(of_checkpoint) ? of_checkpoint : fs::path();
     }
+    case Command::kCheckpointList:
+    case Command::kCheckpointShow:
+    case Command::kCheckpointVerify:
+    case Command::kCheckpointDiff:
+      return {};
     default:
       return target;
   }

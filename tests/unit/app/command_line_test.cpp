@@ -58,6 +58,19 @@ TEST(CommandLine, BenchAndDoctorNeedNoConfiguration) {
   }
 }
 
+TEST(CommandLine, CommandsOnCheckpointsTakeNoConfiguration) {
+  EXPECT_EQ(parse({"ckpt", "ls", "runs/a"}).command_line.command, Command::kCheckpointList);
+  EXPECT_TRUE(parse({"ckpt", "ls", "runs/a", "--verify"}).command_line.verify);
+  EXPECT_TRUE(parse({"ckpt", "show", "step-00000001", "--arrays"}).command_line.arrays);
+  EXPECT_EQ(parse({"ckpt", "verify", "runs/a"}).command_line.command, Command::kCheckpointVerify);
+  const CommandLine line = parse({"ckpt", "diff", "runs/a", "runs/b"}).command_line;
+  EXPECT_EQ(line.command, Command::kCheckpointDiff);
+  EXPECT_EQ(line.target, "runs/a");
+  EXPECT_EQ(line.other, "runs/b");
+  EXPECT_EQ(parse({"ckpt", "ls", "runs/a", "optimizer.lr=1"}).exit, ExitCode::kUsage);
+  EXPECT_NE(parse({"ckpt", "--help"}).text.find("Compare two checkpoints"), std::string::npos);
+}
+
 TEST(CommandLine, SizesOfTheBenchmarkAreBytesWithOrWithoutUnits) {
   const CommandLine line =
       parse({"bench", "comm", "--sizes", "4,1KiB,64MiB,1MB", "--ranks-per-node", "1", "--json"})
@@ -103,6 +116,9 @@ TEST(CommandLine, MistakesAreUsageErrorsThatSayWhat) {
   refused({"bench", "comm", "--sizes", "5"}, "5 bytes are no whole number of float32");
   refused({"bench", "comm", "--sizes", "many"}, "many");
   refused({"doctor", "a.yaml", "b.yaml"}, "b.yaml");
+  refused({"ckpt"}, "subcommand");
+  refused({"ckpt", "diff", "runs/a"}, "B is required");
+  refused({"ckpt", "ls", "runs/a", "--arrays"}, "--arrays");
 }
 
 }  // namespace
