@@ -155,6 +155,7 @@ class Job:
 class TrainerTest(unittest.TestCase):
     trainer = Path()
     mpirun = ""
+    torch_python = ""  # a Python with torch and safetensors; empty: there is none
 
     def setUp(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="trireme-test-"))
@@ -261,6 +262,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--trainer", type=Path, required=True)
     parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--torch-python", default="")
     ours, others = parser.parse_known_args()
     TrainerTest.trainer, TrainerTest.mpirun = ours.trainer.resolve(), ours.mpirun
+    TrainerTest.torch_python = ours.torch_python
     unittest.main(argv=[sys.argv[0], *others])

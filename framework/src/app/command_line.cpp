@@ -24,7 +24,7 @@ struct CommandSpec {
   bool configured = true;  // its target leads to a configuration, whose values may be replaced
 };
 
-constexpr std::array<CommandSpec, 12> kCommands{{
+constexpr std::array<CommandSpec, 13> kCommands{{
     {Command::kTrain, "train", "Train a model; `trainer CONFIG` is short for it", "CONFIG",
      "configuration file (YAML)",
      "  mpirun -np 2 trainer configs/fashion_mnist.yaml\n"
@@ -62,6 +62,13 @@ constexpr std::array<CommandSpec, 12> kCommands{{
      "differs\n"
      "in the configuration is listed, and does not count.\n",
      "B", "the checkpoint to compare with, named likewise", false},
+    {Command::kExport, "export", "Write a checkpoint's weights for other programs", "CHECKPOINT",
+     "a step-... folder; of a run directory its newest checkpoint that verifies",
+     "  trainer export runs/cifar weights.safetensors --best\n"
+     "  trainer export runs/cifar/checkpoints/step-00000200 weights.pt\n"
+     "\nParameters and buffers under the model's names. A .pt is for "
+     "torch.load(weights_only=True).\n",
+     "OUT", "file to write: NAME.safetensors or NAME.pt", false},
     {Command::kBenchComm, "bench comm", "Measure all-reduce between the ranks, by size", "[CONFIG]",
      "configuration (YAML) whose network settings to use; without one Open MPI chooses",
      "  mpirun -np 2 trainer bench comm\n"
@@ -192,6 +199,10 @@ void add_checkpoints(CLI::App& sub, const CommandSpec& spec, CommandLine& line) 
   if (spec.command == Command::kCheckpointShow)
     sub.add_flag("--arrays", line.arrays,
                  std::string("list every array with its type, shape and bytes"));
+  if (spec.command != Command::kExport) return;
+  sub.add_flag("--best", line.best,
+               std::string("of a run directory take the checkpoint that `best` names"));
+  sub.add_flag("--force", line.force, std::string("replace the file where it exists"));
 }
 
 void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {

@@ -19,6 +19,7 @@ enum class Command {
   kCheckpointShow,
   kCheckpointVerify,
   kCheckpointDiff,
+  kExport,
   kBenchComm,
   kDoctor,
   kSchema,
@@ -29,7 +30,7 @@ struct CommandLine {
   std::string program;  // as it was called
   Command command = Command::kTrain;
   std::string target;  // the configuration, run directory or checkpoint; bench, doctor: or ""
-  std::string other;   // ckpt diff: the checkpoint to compare with
+  std::string other;   // ckpt diff: the checkpoint to compare with; export: the file to write
   std::vector<std::string> overrides;  // "key=value"
   bool print_config = false;
   bool dry_run = false;
@@ -42,6 +43,8 @@ struct CommandLine {
   bool json = false;           // bench comm, doctor: JSON lines
   bool verify = false;         // ckpt ls: every hash, too
   bool arrays = false;         // ckpt show: every array, too
+  bool best = false;           // export: a run's best checkpoint, not its newest
+  bool force = false;          // export: replace the file where it exists
   std::vector<std::uint64_t> sizes;  // bench comm: bytes, multiples of 4; empty: its own
 };
 

@@ -10,6 +10,7 @@
 #include "app/doctor.hpp"
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
+#include "app/export.hpp"
 #include "app/failure.hpp"
 #include "app/find_checkpoint.hpp"
 #include "app/inspect.hpp"
@@ -372,6 +373,8 @@ int run_command(const CommandLine& line, const Registry& registry, Launch& launc
     case Command::kCheckpointVerify:
     case Command::kCheckpointDiff:
       return inspect_checkpoints(line, registry, launch);
+    case Command::kExport:
+      return export_weights(line, registry, launch);
     case Command::kBenchComm:
       return bench_comm(line, registry, launch);
     case Command::kDoctor:

@@ -34,6 +34,7 @@ std::string configuration_file(const CommandLine& line) {
     case Command::kCheckpointShow:
     case Command::kCheckpointVerify:
     case Command::kCheckpointDiff:
+    case Command::kExport:
       return {};
     default:
       return target;

@@ -67,6 +67,11 @@ TEST(CommandLine, CommandsOnCheckpointsTakeNoConfiguration) {
   EXPECT_EQ(line.command, Command::kCheckpointDiff);
   EXPECT_EQ(line.target, "runs/a");
   EXPECT_EQ(line.other, "runs/b");
+  const CommandLine out =
+      parse({"export", "runs/a", "w.safetensors", "--best", "--force"}).command_line;
+  EXPECT_EQ(out.command, Command::kExport);
+  EXPECT_EQ(out.other, "w.safetensors");
+  EXPECT_TRUE(out.best && out.force);
   EXPECT_EQ(parse({"ckpt", "ls", "runs/a", "optimizer.lr=1"}).exit, ExitCode::kUsage);
   EXPECT_NE(parse({"ckpt", "--help"}).text.find("Compare two checkpoints"), std::string::npos);
 }
@@ -119,6 +124,7 @@ TEST(CommandLine, MistakesAreUsageErrorsThatSayWhat) {
   refused({"ckpt"}, "subcommand");
   refused({"ckpt", "diff", "runs/a"}, "B is required");
   refused({"ckpt", "ls", "runs/a", "--arrays"}, "--arrays");
+  refused({"export", "runs/a"}, "OUT is required");
 }
 
 }  // namespace
