@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -10,9 +9,9 @@
 #include "app/doctor.hpp"
 #include "app/environment.hpp"
 #include "app/estimate.hpp"
+#include "app/evaluate.hpp"
 #include "app/export.hpp"
 #include "app/failure.hpp"
-#include "app/find_checkpoint.hpp"
 #include "app/inspect.hpp"
 #include "app/length_checks.hpp"
 #include "app/resume.hpp"
@@ -20,57 +19,18 @@
 #include "app/sinks.hpp"
 #include "app/source.hpp"
 #include "app/time_limit.hpp"
+#include "app/start_up.hpp"
 #include "base/stop.hpp"
 #include "base/text.hpp"
 #include "checkpoint/archive.hpp"
 #include "checkpoint/run_directory.hpp"
 #include "comm/agree.hpp"
 #include "comm/shared_error.hpp"
-#include "device/cpu.hpp"
-#include "observe/progress_text.hpp"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Where the GPUs' communication has failed nobody can go on; called on a thread of its own.
-void end_all(const std::string& reason, Launch& launch) {
-  print_error(reason, &launch);
-  std::_Exit(launch.fail(static_cast<int>(ExitCode::kCommunication)));
-}
-
-struct Started {
-  Environment environment;
-  RankDevice device;
-};
-
-// wish: what run.device says, or cpu where nothing is computed.
-Started start_up(Launch& launch, const Config& config, const std::string& wish) {
-  Communicator& world = launch.world();
-  world.set_timeout(std::chrono::milliseconds(static_cast<std::int64_t>(config.run.timeout * 1e3)));
-  Environment environment;
-  int threads = 1;
-  collectively(world, [&] { threads = use_threads(); });
-  RankDevice device = find_device(wish, world);
-  device.on_failure = [&launch](const std::string& reason) { end_all(reason, launch); };
-  collectively(world, [&] {
-    environment = survey(world, {.host = launch.host(), .device = device.name}, threads,
-                         {.messages = launch.transport(),
-                          .thread_level = launch.thread_level(),
-                          .network = launch.network().applied});
-  });
-  say(launch, "trireme " + plural(world.size(), "rank") + " on " +
-                  plural(environment.nodes, "node") + ", " + plural(threads, "thread") + " a rank" +
-                  (device.device.is_cuda() ? ", " + device.name : "") + "; " + config.data.name +
-                  " -> " + config.model.name + ", run directory " + config.run.dir + "\n");
-  say(launch, describe_network(launch.network(), launch.transport(), environment.nodes));
-  if (const std::string why = launch.without_node_memory(); !why.empty())
-    say(launch, "data between the ranks of a node travels as messages: " + why + "\n");
-  const std::string crowded = oversubscription(world, threads);
-  if (!crowded.empty() && world.rank() == 0) warn(crowded);
-  return {.environment = std::move(environment), .device = std::move(device)};
-}
 
 // The loop itself: from here on an error of one rank alone ends the job on the spot.
 int train_guarded(Trainer& trainer, Sinks& sinks, Launch& launch) {
@@ -293,57 +253,6 @@ int command_train(const CommandLine& line, const Registry& registry, Launch& lau
   return train(std::move(request), registry, launch);
 }
 
-// A run that trains meanwhile may remove a checkpoint that was found: then another one is there.
-constexpr int kFindAttempts = 10;
-
-Source find_to_evaluate(const fs::path& target) {
-  const auto latest = [&] {
-    std::error_code none;
-    return fs::read_symlink(target / "checkpoints" / "latest", none);
-  };
-  for (int attempt = 1;; ++attempt) {
-    const fs::path before = latest();
-    try {
-      const fs::path checkpoint = find_checkpoint(target, Wanted::kBestElseNewest);
-      const CheckpointReader reader(checkpoint);
-      return {.file = checkpoint.string() + " (configuration)",
-              .text = parse_state(reader.state(), checkpoint.string()).config,
-              .checkpoint = checkpoint.string()};
-    } catch (const CheckpointError&) {
-      if (latest() == before || attempt == kFindAttempts) throw;
-    }
-  }
-}
-
-EvalEvent evaluate_found(Session& session, Source& source, const CommandLine& line,
-                         Communicator& world) {
-  for (int attempt = 1;; ++attempt) {
-    try {
-      return session.evaluate_checkpoint(source.checkpoint, line.split);
-    } catch (const SharedError& error) {
-      const bool gone = world.rank() == 0 && !fs::exists(source.checkpoint);
-      if (!any_rank(world, gone) || attempt == kFindAttempts) throw;
-    }
-    source = from_rank_0(world, [&] { return find_to_evaluate(line.target); });
-  }
-}
-
-int command_eval(const CommandLine& line, const Registry& registry, Launch& launch) {
-  Communicator& world = launch.world();
-  Source source = from_rank_0(world, [&] { return find_to_evaluate(line.target); });
-  const Config config = read_config(source, changes_of(line), registry, world).config;
-  if (line.split == "validation") {
-    const Config trained = read_config(source, {}, registry, world).config;
-    collectively(world, [&] { require_same_split(trained, config); });
-  }
-  const Started started = start_up(launch, config, config.run.device);
-  Session session(config, registry, world, warn, started.device);
-  const EvalEvent event = evaluate_found(session, source, line, world);
-  const ProgressText text(config.metric.name, [] { return std::chrono::steady_clock::now(); });
-  say(launch, text.eval(event) + "\n" + source.checkpoint + "\n");
-  return 0;
-}
-
 int command_validate(const CommandLine& line, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
   const Source source = named_file(line, world);
@@ -365,7 +274,7 @@ int run_command(const CommandLine& line, const Registry& registry, Launch& launc
     case Command::kResume:
       return command_resume(line, registry, launch);
     case Command::kEval:
-      return command_eval(line, registry, launch);
+      return evaluate_checkpoint(line, registry, launch);
     case Command::kValidate:
       return command_validate(line, registry, launch);
     case Command::kCheckpointList:
