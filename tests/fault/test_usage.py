@@ -19,7 +19,8 @@ class WithoutTraining(TrainerTest):
 
     def test_help_of_the_program_and_of_each_command(self) -> None:
         out = self.call("--help").stdout
-        commands = ("train", "resume", "eval", "validate", "bench comm", "doctor", "schema", "reference")
+        commands = ("train", "resume", "eval", "validate", "bench comm", "doctor", "schema", "reference",
+                    "faults")
         for command in commands:
             words = command.split()
             self.assertIn(f"\n  {words[0]} ", out)

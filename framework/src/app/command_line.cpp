@@ -9,6 +9,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "app/faults.hpp"
+
 namespace trireme {
 namespace {
 
@@ -24,7 +26,7 @@ struct CommandSpec {
   bool configured = true;  // its target leads to a configuration, whose values may be replaced
 };
 
-constexpr std::array<CommandSpec, 13> kCommands{{
+constexpr std::array<CommandSpec, 14> kCommands{{
     {Command::kTrain, "train", "Train a model; `trainer CONFIG` is short for it", "CONFIG",
      "configuration file (YAML)",
      "  mpirun -np 2 trainer configs/fashion_mnist.yaml\n"
@@ -93,6 +95,8 @@ constexpr std::array<CommandSpec, 13> kCommands{{
      "  trainer schema > trireme.schema.json\n"},
     {Command::kReference, "reference", "Print the reference of all configuration keys (Markdown)",
      nullptr, nullptr, "  trainer reference | less\n"},
+    {Command::kFaults, "faults", "Print the points of --inject, which tests use (Markdown)",
+     nullptr, nullptr, "  trainer faults | less\n"},
 }};
 
 // `trainer CONFIG ...` and `trainer --dry-run CONFIG` mean `trainer train ...`.
@@ -219,6 +223,7 @@ void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
     add_measuring_options(*sub, spec, line);
   }
   const bool trains = spec.command == Command::kTrain || spec.command == Command::kResume;
+  if (trains || spec.command == Command::kEval) add_fault_options(*sub, line.faults);
   if (trains || spec.command == Command::kBenchComm) {
     sub->add_option("--ranks-per-node", line.ranks_per_node,
                     "take every N ranks of a host as a node of their own: memory is shared, and "

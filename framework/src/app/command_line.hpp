@@ -23,7 +23,8 @@ enum class Command {
   kBenchComm,
   kDoctor,
   kSchema,
-  kReference
+  kReference,
+  kFaults
 };
 
 struct CommandLine {
@@ -40,11 +41,12 @@ struct CommandLine {
   std::string ready_file;      // train, resume: made when signals are safe; or ""
   std::string network;         // file of network settings laid over the configuration's; or ""
   int ranks_per_node = 0;      // train, resume, bench comm: of the nodes made of a host; 0: one
-  bool json = false;           // bench comm, doctor: JSON lines
-  bool verify = false;         // ckpt ls: every hash, too
-  bool arrays = false;         // ckpt show: every array, too
-  bool best = false;           // export: a run's best checkpoint, not its newest
-  bool force = false;          // export: replace the file where it exists
+  std::vector<std::string> faults;   // train, resume, eval: to inject (base/inject.hpp)
+  bool json = false;                 // bench comm, doctor: JSON lines
+  bool verify = false;               // ckpt ls: every hash, too
+  bool arrays = false;               // ckpt show: every array, too
+  bool best = false;                 // export: a run's best checkpoint, not its newest
+  bool force = false;                // export: replace the file where it exists
   std::vector<std::uint64_t> sizes;  // bench comm: bytes, multiples of 4; empty: its own
 };
 

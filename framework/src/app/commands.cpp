@@ -18,8 +18,9 @@
 #include "app/session.hpp"
 #include "app/sinks.hpp"
 #include "app/source.hpp"
-#include "app/time_limit.hpp"
 #include "app/start_up.hpp"
+#include "app/time_limit.hpp"
+#include "base/inject.hpp"
 #include "base/stop.hpp"
 #include "base/text.hpp"
 #include "checkpoint/archive.hpp"
@@ -293,6 +294,9 @@ int run_command(const CommandLine& line, const Registry& registry, Launch& launc
       return 0;
     case Command::kReference:
       say(launch, config_reference(declared_options(registry)));
+      return 0;
+    case Command::kFaults:
+      say(launch, fault_reference());
       return 0;
   }
   TRIREME_ASSERT(false, "unknown command");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/launch.hpp"
 
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
 #include <iostream>
@@ -9,6 +11,8 @@
 
 #include "base/files.hpp"
 #include "comm/local.hpp"
+#include "comm/phase.hpp"
+#include "config/config.hpp"
 
 namespace trireme {
 namespace {
@@ -27,6 +31,8 @@ Launch::Launch(NetworkSetup network, const MpiOptions& options) : network_(std::
   if (MpiEnvironment::launched()) {
     mpi_ = std::make_unique<MpiEnvironment>(options);
     world_ = mpi_->world();
+    world_->set_timeout(std::chrono::milliseconds(
+        static_cast<std::int64_t>(RunConfig{}.timeout * 1e3)));  // until the configuration is read
     host_ = mpi_->host();
   } else {
     world_ = make_local_communicator();
@@ -47,7 +53,10 @@ std::string Launch::without_node_memory() const {
 }
 
 void Launch::finish() {
-  if (mpi_ != nullptr) mpi_->finalize();
+  if (mpi_ == nullptr) return;
+  // MPI_Finalize waits for all ranks, too, and without an end.
+  in_phase("the end of the run", [&] { return world_->exchange({}); });
+  mpi_->finalize();
 }
 
 int Launch::fail(int exit_code) {

@@ -32,7 +32,8 @@ class Launch {
   const std::vector<std::string>& said() const { return said_; }
   void note(const std::string& text);  // as said
 
-  // Collective: the regular end, after all ranks have agreed on it.
+  // Collective: the regular end, after all ranks have agreed on it. CommError where one does not
+  // come within run.timeout.
   void finish();
   // The one way out for an error that concerns this rank alone: ends all ranks with this code.
   // Returns the code where there are no others.

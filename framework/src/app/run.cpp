@@ -13,9 +13,11 @@
 #include "app/commands.hpp"
 #include "app/environment.hpp"
 #include "app/failure.hpp"
+#include "app/faults.hpp"
 #include "app/launch.hpp"
 #include "app/sinks.hpp"
 #include "base/files.hpp"
+#include "base/inject.hpp"
 #include "base/stop.hpp"
 #include "comm/shared_error.hpp"
 #include "device/cpu.hpp"
@@ -27,8 +29,13 @@ namespace {
 // Errors that all ranks have agreed on: one prints, all leave in order.
 int leave_together(const SharedError& error, Launch& launch) {
   if (launch.world().rank() == 0) print_error(error.what(), nullptr);
-  launch.finish();
-  return static_cast<int>(error.code());
+  const int code = static_cast<int>(error.code());
+  try {
+    launch.finish();
+  } catch (const CommError&) {
+    return launch.fail(code);  // what has been printed is the cause
+  }
+  return code;
 }
 
 // An error of a host before MPI has started: all its ranks have found it, one says it. The others
@@ -85,10 +92,14 @@ int run_launched(const CommandLine& command_line, const Registry& registry) {
     launch = std::make_unique<Launch>(std::move(network),
                                       MpiOptions{.ranks_per_node = command_line.ranks_per_node});
     require_network(launch->world(), launch->network(), launch->transport());
+    arm_faults(command_line.faults, *launch);
+    fault_point(FaultPoint::kStartLaunch);
     const int code = [&] {
       const ReadyFile ready(command_line.ready_file, launch->world());
       return run_command(command_line, registry, *launch);
     }();
+    fault_point(FaultPoint::kEnd);
+    warn_of_faults_not_reached();
     launch->finish();
     return code;
   } catch (const SharedError& error) {

@@ -9,6 +9,7 @@
 
 #include "app/declared.hpp"
 #include "app/environment.hpp"
+#include "base/inject.hpp"
 #include "comm/agree.hpp"
 #include "comm/nccl.hpp"
 #include "comm/shared_error.hpp"
@@ -74,6 +75,7 @@ Session::Session(Config config, const Registry& registry, Communicator& world,
   for (Communicator* communicator : {&world_, control_.get(), node_.get(), statistics_.get()}) {
     if (communicator != nullptr) communicator->set_timeout(milliseconds(config_.run.timeout));
   }
+  collectively(*control_, [] { fault_point(FaultPoint::kDataOpen); });
   collectively(*control_, [&] { open_data(registry, warn); });
   collectively(*control_, [&] { require_equal(*control_, "the data", describe(data_)); });
   collectively(*control_, [&] {

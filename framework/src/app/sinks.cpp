@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/inject.hpp"
 #include "observe/console.hpp"
 #include "observe/log_file.hpp"
 #include "observe/metrics.hpp"
@@ -61,6 +62,7 @@ void StateFile::write(const std::string& status, const std::string& reason) cons
   json["checkpoint"] = checkpoint_;
   if (!reason.empty()) json["reason"] = reason;
   try {
+    fault_point(FaultPoint::kLogWrite);
     directory_.write("state.json",
                      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   } catch (const CheckpointError& error) {

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/inject.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -22,10 +23,14 @@ namespace {
 
 constexpr std::string_view kTemporaryPrefix = ".tmp-";
 
-// Repeats a system call that a signal interrupted.
+// Repeats a system call that a signal interrupted. Fails instead where that was injected.
 template <typename Call>
 auto retry(Call call) {
   decltype(call()) result;
+  if (const int error = take_injected_errno(); error != 0) {
+    errno = error;
+    return static_cast<decltype(call())>(-1);
+  }
   do {
     result = call();
   } while (result < 0 && errno == EINTR);
@@ -134,7 +139,7 @@ void sync_directory(const fs::path& directory) {
 
 void make_directory(const fs::path& directory) {
   constexpr mode_t kMode = 0755;
-  if (::mkdir(directory.c_str(), kMode) == 0) return;
+  if (retry([&] { return ::mkdir(directory.c_str(), kMode); }) == 0) return;
   const int error = errno;
   std::error_code ignored;  // whatever it is, mkdir's own error says more
   if (error != EEXIST || !fs::is_directory(directory, ignored)) {
@@ -143,7 +148,7 @@ void make_directory(const fs::path& directory) {
 }
 
 void rename_path(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) {
+  if (retry([&] { return ::rename(from.c_str(), to.c_str()); }) != 0) {
     const int error = errno;
     throw CheckpointError("cannot rename " + from.string() + " to " + to.string() + ": " +
                           describe_errno(error));
@@ -178,7 +183,8 @@ void replace_link(const fs::path& link, const std::string& target) {
   const fs::path directory = link.has_parent_path() ? link.parent_path() : fs::path(".");
   const fs::path temporary = temporary_path(directory, link.filename().string());
   remove_tree(temporary);
-  if (::symlink(target.c_str(), temporary.c_str()) != 0) throw_errno("make link", temporary, errno);
+  if (retry([&] { return ::symlink(target.c_str(), temporary.c_str()); }) != 0)
+    throw_errno("make link", temporary, errno);
   try {
     rename_path(temporary, link);
   } catch (const CheckpointError&) {

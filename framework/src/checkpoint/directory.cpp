@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/inject.hpp"
 #include "checkpoint/archive.hpp"
 #include "trireme/error.hpp"
 
@@ -29,7 +30,9 @@ void discard(const fs::path& checkpoint) {
   const fs::path doomed =
       temporary_path(checkpoint.parent_path(), "delete-" + checkpoint.filename().string());
   remove_tree(doomed);
+  fault_point(FaultPoint::kCheckpointRotate);
   rename_path(checkpoint, doomed);
+  fault_point(FaultPoint::kCheckpointDelete);
   remove_tree(doomed);
 }
 
@@ -126,6 +129,7 @@ void mark_best(const fs::path& checkpoints, std::int64_t step) {
     throw CheckpointError("cannot mark " + step_name(step) + " as best: " + checkpoints.string() +
                           " has no such checkpoint");
   }
+  fault_point(FaultPoint::kCheckpointBest);
   replace_link(checkpoints / "best", step_name(step));
 }
 

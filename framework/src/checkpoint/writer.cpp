@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "base/files.hpp"
+#include "base/inject.hpp"
 #include "checkpoint/archive.hpp"
 #include "checkpoint/directory.hpp"
 #include "checkpoint/hdf5_image.hpp"
@@ -25,6 +26,7 @@ std::string write_hashed(const fs::path& path, std::span<const std::byte> data) 
   for (std::size_t begin = 0; begin < data.size(); begin += kPiece) {
     const auto piece = data.subspan(begin, std::min(kPiece, data.size() - begin));
     hash.update(piece);
+    fault_point(FaultPoint::kCheckpointWrite);
     try {
       write_all(file, piece, path);
     } catch (const CheckpointError& error) {
@@ -33,6 +35,7 @@ std::string write_hashed(const fs::path& path, std::span<const std::byte> data) 
                             " came before this piece");
     }
   }
+  fault_point(FaultPoint::kCheckpointFsync);
   sync_file(file, path);
   file.close(path);
   return hash.hex();
@@ -57,6 +60,7 @@ struct CheckpointWriter::State {
 CheckpointWriter::CheckpointWriter(fs::path checkpoints, std::int64_t step)
     : state_(std::make_unique<State>()) {
   TRIREME_ASSERT(step >= 0, "negative step");
+  fault_point(FaultPoint::kCheckpointOpen);
   make_directory(checkpoints);
   state_->temporary = temporary_path(checkpoints, step_name(step));
   state_->checkpoints = std::move(checkpoints);
@@ -85,10 +89,14 @@ fs::path CheckpointWriter::commit(const std::string& state) {
                     .model_bytes = static_cast<std::int64_t>(bytes.size()),
                     .model_hash = write_hashed(state_->temporary / kModelFile, bytes)};
   state_->image.reset();
+  fault_point(FaultPoint::kCheckpointWritten, [&] { flip_bit(state_->temporary / kModelFile); });
   const std::string text = manifest_text(manifest);
+  fault_point(FaultPoint::kCheckpointManifest);
   write_hashed(state_->temporary / kManifestFile, std::as_bytes(std::span(text)));
   sync_directory(state_->temporary);
+  fault_point(FaultPoint::kCheckpointRename);
   fs::path target = publish(state_->temporary, state_->checkpoints, state_->step);
+  fault_point(FaultPoint::kCheckpointLatest);
   replace_link(state_->checkpoints / "latest", target.filename().string());
   state_->size_bytes = manifest.model_bytes + static_cast<std::int64_t>(text.size());
   return target;

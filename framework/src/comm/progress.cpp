@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/inject.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -141,6 +142,7 @@ bool Progress::Loop::take_posted() {
 }
 
 void Progress::Loop::advance_active() {
+  fault_point(FaultPoint::kProgressStep);
   const Clock::time_point now = Clock::now();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < active_.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cores.hpp"
+#include "base/inject.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -48,6 +49,7 @@ bool Task::test() {
 }
 
 void Task::wait() {
+  fault_point(FaultPoint::kCollectiveWait);
   if (wait_until_settled()) {
     test();  // throws what the task failed with
     return;

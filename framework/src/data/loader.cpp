@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/inject.hpp"
 #include "data/row_decoder.hpp"
 
 namespace trireme {
@@ -152,6 +153,7 @@ void Loader::State::decode_claim(Slot& slot, std::unique_lock<std::mutex>& lock,
   std::size_t row = begin;
   try {
     for (; row < end; ++row) {
+      fault_point(FaultPoint::kDataDecode);
       decode_row(decoder, slot.batch, row, slot.epoch, scratch);
     }
   } catch (...) {  // next() throws it in the caller's thread

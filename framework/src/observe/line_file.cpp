@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/inject.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -51,6 +52,7 @@ void LineFile::append(const std::string& line) {
   if (file_.get() < 0) return;
   const std::string text = line + "\n";
   try {
+    fault_point(FaultPoint::kLogWrite);
     write_all(file_, std::as_bytes(std::span(text)), path_);
     size_bytes_ += static_cast<std::int64_t>(text.size());
   } catch (const CheckpointError& error) {

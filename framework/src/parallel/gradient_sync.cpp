@@ -2,12 +2,14 @@
 #include "parallel/gradient_sync.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "base/inject.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -121,6 +123,9 @@ void GradientSync::update_next_bucket() {
 }
 
 void GradientSync::post(std::size_t bucket) {
+  fault_point(FaultPoint::kGradientPost, [&] {
+    flat_.gradients(bucket).narrow(0, 0, 1).fill_(std::numeric_limits<double>::quiet_NaN());
+  });
   timing_.buckets[bucket].posted = Clock::now();
   timing_.buckets[bucket].size_bytes = flat_.gradients(bucket).nbytes();
   posted_ = bucket + 1;

@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <xxhash.h>
 
+#include "base/inject.hpp"
 #include "checkpoint/archive.hpp"
 #include "comm/agree.hpp"
 #include "comm/shared_error.hpp"
@@ -137,6 +138,7 @@ CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints,
                               Learner learner, Communicator& communicator) {
   const auto start = std::chrono::steady_clock::now();
   CheckpointEvent event{.step = document.state.step, .path = {}};
+  collectively(communicator, [] { fault_point(FaultPoint::kCheckpointBegin); });
   require_equal_parameters(replica, document.state.step, communicator);
   std::unique_ptr<CheckpointWriter> writer;
   collectively(communicator, [&] {
@@ -177,6 +179,7 @@ StateDocument restore_snapshot(const std::filesystem::path& directory, const Rep
   std::unique_ptr<CheckpointReader> reader;
   std::string text;
   collectively(communicator, [&] {
+    fault_point(FaultPoint::kResumeRead);
     if (communicator.rank() != 0) return;
     reader = std::make_unique<CheckpointReader>(directory);
     require_same_model(*reader, replica, learner != nullptr, directory);

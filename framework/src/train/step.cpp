@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
+#include "base/inject.hpp"
 #include "comm/agree.hpp"
 #include "comm/phase.hpp"
 #include "comm/shared_error.hpp"
@@ -114,6 +115,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests re
   }
   buffers_.begin_step();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
+    fault_point(FaultPoint::kDataNext);
     accumulate(to_tensors(loader.next(), format_), terms, m + 1 == micro_batches.size(), share,
                local);
   }
@@ -128,10 +130,12 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests re
   local.saturated = static_cast<double>(reduction_->counts().saturated);
   local.underflowed = static_cast<double>(reduction_->counts().underflowed);
   flat_.require_unwritten();
+  fault_point(FaultPoint::kAgree);
   // All ranks have finished backward.
   const Sums all = in_phase("agreeing on loss and norm", [&] { return agree(local); });
   const double norm = std::sqrt(all.squares.value());
   if (all.not_finite > 0 || all.bad_gradients > 0) report_not_finite(step, local, all);
+  fault_point(FaultPoint::kUpdate);
   if (config_.train.clip_norm > 0 && norm > config_.train.clip_norm) {
     update_.scale_gradients(config_.train.clip_norm / norm);
   }
@@ -140,6 +144,8 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests re
   } else {
     update_.step(rates, step + 1);
   }
+  fault_point(FaultPoint::kUpdateDone,
+              [&] { flat_.values(0).view(at::kByte).narrow(0, 0, 1).bitwise_xor_(1); });
   const bool together = period_.together_after(step + 1) || all.stop > 0;
   if (average_ && together) average_->average();
 
@@ -171,11 +177,14 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
                               Sums& sums) {
   context_->sample_ids = batch.sample_ids;
   const at::Tensor output = replica_.model->forward(batch.input);
-  const at::Tensor loss = task_.loss(output, batch.target);
+  at::Tensor loss = task_.loss(output, batch.target);
+  fault_point(FaultPoint::kForward,
+              [&] { loss = loss * std::numeric_limits<double>::quiet_NaN(); });
   if (last) {
     buffers_.start(share);
     sync_.expect_last_backward();
   }
+  fault_point(FaultPoint::kBackward);
   // Of the mean over this node's samples where it trains for itself: nodes have equally many.
   backward(loss * (sharding_.num_sums() / (task_.mean_loss ? terms : 1)));
   // Numbers are read last: reading waits for a GPU, which should have the backward pass by then.

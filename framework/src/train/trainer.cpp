@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/inject.hpp"
 #include "checkpoint/archive.hpp"
 #include "comm/phase.hpp"
 #include "comm/shared_error.hpp"
@@ -95,6 +96,7 @@ EndEvent Trainer::run() {
                  .workers = parts_.config.data.workers,
                  .prefetch = parts_.config.data.prefetch},
                 state_.step, std::max(state_.step, length_.total_steps));
+  fault_point(FaultPoint::kStartReady);
   double samples = 0, step_ms = 0;
   bool stopped = false;
   if (state_.evaluation_pending) {

@@ -42,6 +42,24 @@ TEST(CommandLine, KnowsEachCommandAndItsOptions) {
   EXPECT_EQ(parse({"reference"}).command_line.command, Command::kReference);
 }
 
+TEST(CommandLine, FaultsHaveToBeEnabledAndMayBeSeveral) {
+  const std::string kill = "rank=1,point=forward,hit=3,action=kill";
+  const std::string full = "rank=0,point=log.write,action=enospc";
+  for (const char* command : {"train", "resume", "eval"}) {
+    const CommandLine line = parse({command, "x", "--enable-fault-injection", "--inject",
+                                    kill.c_str(), "--inject", full.c_str(), "run.seed=1"})
+                                 .command_line;
+    EXPECT_EQ(line.faults, (std::vector<std::string>{kill, full}));
+    EXPECT_EQ(line.overrides, (std::vector<std::string>{"run.seed=1"}));
+    const ParsedCommandLine secret = parse({command, "x", "--inject", kill.c_str()});
+    EXPECT_EQ(secret.exit, ExitCode::kUsage);
+    EXPECT_NE(secret.text.find("--enable-fault-injection"), std::string::npos) << secret.text;
+  }
+  EXPECT_EQ(parse({"x", "--enable-fault-injection", "--inject", "rank=1"}).exit, ExitCode::kUsage);
+  EXPECT_EQ(parse({"validate", "x", "--enable-fault-injection"}).exit, ExitCode::kUsage);
+  EXPECT_EQ(parse({"faults"}).command_line.command, Command::kFaults);
+}
+
 TEST(CommandLine, BenchAndDoctorNeedNoConfiguration) {
   for (const char* command : {"bench", "doctor"}) {
     std::vector<const char*> words{command};
