@@ -43,7 +43,7 @@ int train_guarded(Trainer& trainer, Sinks& sinks, Launch& launch) {
     throw;
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
-    print_error(failure.message, &launch);
+    tell_failure(failure, launch);
     sinks.fail(failure.message);
     return launch.fail(static_cast<int>(failure.code));
   }
@@ -122,6 +122,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
       {.observer = &sinks.observer(),
        .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
        .environment = environment,
+       .host = launch.host(),
        .stop_requested = [&] { return signals.stop_requested() || limit.reached(); },
        .take_save_request = take_save_request});
   if (const std::int64_t samples = session.data().train->size();

@@ -3,7 +3,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <chrono>
 #include <iostream>
+#include <thread>
 
 namespace trireme {
 
@@ -20,6 +22,26 @@ void print_error(const std::string& message, Launch* launch) {
     where = " on rank " + std::to_string(launch->world().rank()) + " (" + launch->host() + ")";
   }
   std::cerr << "trireme: error" + where + ": " + message + "\n" << std::flush;
+}
+
+void tell_failure(const Failure& failure, Launch& launch) {
+  // Most often another rank's error, which it is better to hear of.
+  constexpr std::chrono::milliseconds kAfterOtherNodes{300};
+  constexpr std::chrono::seconds kAfterOthers{2};
+  const bool consequence = failure.code == ExitCode::kCommunication;
+  Watchdog* const watchdog = launch.watchdog();
+  if (watchdog == nullptr) {
+    print_error(failure.message, &launch);
+    return;
+  }
+  const std::string culprits = consequence ? watchdog->describe_culprits() : std::string();
+  if (consequence && launch.world().placement().node > 0)
+    std::this_thread::sleep_for(kAfterOtherNodes);
+  if (watchdog->may_say(failure.message, consequence)) {
+    print_error(failure.message + culprits, &launch);
+  } else if (consequence) {
+    std::this_thread::sleep_for(kAfterOthers);
+  }
 }
 
 }  // namespace trireme

@@ -21,4 +21,9 @@ Failure failure_of(const std::exception& error);
 // ranks.
 void print_error(const std::string& message, Launch* launch);
 
+// The last words of a rank that fails alone, before it ends all (Launch::fail). What several ranks
+// have to say is said once a node: the first error, and of others those that are no consequence of
+// it. A wait that came to nothing is told with what the watchdog knows of those who did not come.
+void tell_failure(const Failure& failure, Launch& launch);
+
 }  // namespace trireme

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/files.hpp"
+#include "base/stack.hpp"
 #include "comm/local.hpp"
 #include "comm/phase.hpp"
 #include "config/config.hpp"
@@ -38,6 +39,8 @@ Launch::Launch(NetworkSetup network, const MpiOptions& options) : network_(std::
     world_ = make_local_communicator();
     host_ = host_name();
   }
+  // Again: MPI takes these signals for itself where nobody has.
+  report_crashes("rank " + std::to_string(world_->rank()) + " (" + host_ + ")");
 }
 
 std::string Launch::transport() const {
@@ -52,11 +55,18 @@ std::string Launch::without_node_memory() const {
   return mpi_ != nullptr && world_->size() > 1 ? mpi_->without_node_memory() : std::string();
 }
 
+void Launch::watch(std::chrono::milliseconds timeout) {
+  watchdog_ =
+      std::make_unique<Watchdog>(*world_, Watchdog::Options{.timeout = timeout, .host = host_});
+}
+
 void Launch::finish() {
-  if (mpi_ == nullptr) return;
-  // MPI_Finalize waits for all ranks, too, and without an end.
-  in_phase("the end of the run", [&] { return world_->exchange({}); });
-  mpi_->finalize();
+  if (mpi_ != nullptr) {
+    // MPI_Finalize waits for all ranks, too, and without an end.
+    in_phase("the end of the run", [&] { return world_->exchange({}); });
+  }
+  watchdog_.reset();
+  if (mpi_ != nullptr) mpi_->finalize();
 }
 
 int Launch::fail(int exit_code) {

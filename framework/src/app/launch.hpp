@@ -2,11 +2,13 @@
 // The ranks of this job: under mpirun all of them, by hand one.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "app/network.hpp"
+#include "app/watchdog.hpp"
 #include "comm/mpi.hpp"
 #include "trireme/communicator.hpp"
 
@@ -32,6 +34,10 @@ class Launch {
   const std::vector<std::string>& said() const { return said_; }
   void note(const std::string& text);  // as said
 
+  // Collective: from now on a watchdog looks at the activity of this thread, which trains.
+  void watch(std::chrono::milliseconds timeout);
+  Watchdog* watchdog() const { return watchdog_.get(); }  // null: nobody watches
+
   // Collective: the regular end, after all ranks have agreed on it. CommError where one does not
   // come within run.timeout.
   void finish();
@@ -45,6 +51,7 @@ class Launch {
   std::string host_;
   std::unique_ptr<Communicator> world_;
   std::vector<std::string> said_;
+  std::unique_ptr<Watchdog> watchdog_;
 };
 
 // Prints on rank 0, and notes it.

@@ -18,6 +18,7 @@
 #include "app/sinks.hpp"
 #include "base/files.hpp"
 #include "base/inject.hpp"
+#include "base/stack.hpp"
 #include "base/stop.hpp"
 #include "comm/shared_error.hpp"
 #include "device/cpu.hpp"
@@ -106,7 +107,11 @@ int run_launched(const CommandLine& command_line, const Registry& registry) {
     return leave_together(error, *launch);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
-    print_error(failure.message, launch.get());
+    if (launch != nullptr) {
+      tell_failure(failure, *launch);
+    } else {
+      print_error(failure.message, nullptr);
+    }
     const int code = static_cast<int>(failure.code);
     return launch != nullptr ? launch->fail(code) : code;
   }
@@ -118,6 +123,7 @@ int run(int argc, char** argv, const Registry& registry) {
   remember_requests();
   try {
     keep_memory();
+    report_crashes("rank " + std::to_string(launcher_rank()) + " (" + host_name() + ")");
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then fails the write, which says so
     const ParsedCommandLine parsed = parse_command_line(argc, argv, version_text());
     if (!parsed.exit) return run_launched(parsed.command_line, registry);

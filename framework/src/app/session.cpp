@@ -159,6 +159,7 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
                      .observer = options.observer != nullptr ? *options.observer : nobody_,
                      .checkpoints = options.checkpoints,
                      .environment = environment(options.environment),
+                     .host = options.host,
                      .stop_requested = options.stop_requested,
                      .take_save_request = options.take_save_request});
   });

@@ -21,6 +21,7 @@ struct TrainingOptions {
   Observer* observer = nullptr;       // rank 0's; null: nobody looks on
   std::filesystem::path checkpoints;  // empty: none are written
   std::string environment = "{}";     // JSON object text for checkpoints
+  std::string host = {};              // of this rank
   std::function<bool()> stop_requested = [] { return false; };
   std::function<bool()> take_save_request = {};  // as TrainerParts'
 };

@@ -18,7 +18,7 @@ namespace {
 
 // Where the GPUs' communication has failed nobody can go on; called on a thread of its own.
 void end_all(const std::string& reason, Launch& launch) {
-  print_error(reason, &launch);
+  tell_failure({.message = reason, .code = ExitCode::kCommunication}, launch);
   std::_Exit(launch.fail(static_cast<int>(ExitCode::kCommunication)));
 }
 
@@ -26,7 +26,9 @@ void end_all(const std::string& reason, Launch& launch) {
 
 Started start_up(Launch& launch, const Config& config, const std::string& wish) {
   Communicator& world = launch.world();
-  world.set_timeout(std::chrono::milliseconds(static_cast<std::int64_t>(config.run.timeout * 1e3)));
+  const std::chrono::milliseconds timeout(static_cast<std::int64_t>(config.run.timeout * 1e3));
+  world.set_timeout(timeout);
+  launch.watch(timeout);
   Environment environment;
   int threads = 1;
   collectively(world, [&] { threads = use_threads(); });

@@ -50,6 +50,7 @@ bool Task::test() {
 
 void Task::wait() {
   fault_point(FaultPoint::kCollectiveWait);
+  const WaitScope waiting(*this);
   if (wait_until_settled()) {
     test();  // throws what the task failed with
     return;
@@ -57,6 +58,12 @@ void Task::wait() {
   throw CommError("no answer from the progress thread within " +
                   std::to_string((timeout_ + kGrace).count()) +
                   " ms: a call of the MPI library hangs");
+}
+
+std::string Task::describe_wait() {
+  const std::unique_lock lock(stepping_, std::try_to_lock);
+  const std::string missing = lock.owns_lock() && !settled() ? waits_for() : std::string();
+  return missing.empty() ? missing : describe() + " waits for " + missing;
 }
 
 void Task::abandon() noexcept { static_cast<void>(wait_until_settled()); }

@@ -10,12 +10,13 @@
 #include <optional>
 #include <string>
 
+#include "base/activity.hpp"
 #include "trireme/communicator.hpp"
 
 namespace trireme {
 
 // An operation that Progress advances in small steps that never block.
-class Task : public Operation {
+class Task : public Operation, private Awaited {
  public:
   enum class Advance { kWaiting, kMoved, kComplete };  // kMoved: worth calling again at once
 
@@ -59,6 +60,9 @@ class Task : public Operation {
   // Under stepping_.
   Advance step(Now now);
   void settle(State state, std::exception_ptr error);
+
+  // Of a caller that waits, for its watchdog.
+  std::string describe_wait() override;
 
   // Callers. False: the progress thread did not answer in time.
   bool wait_until_settled();

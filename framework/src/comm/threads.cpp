@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/activity.hpp"
 #include "comm/group.hpp"
 #include "comm/memory.hpp"
 #include "comm/thread_world.hpp"
@@ -13,7 +14,7 @@
 namespace trireme {
 namespace {
 
-class ThreadOperation : public Operation {
+class ThreadOperation : public Operation, private Awaited {
  public:
   ThreadOperation(std::shared_ptr<ThreadWorld> world, std::shared_ptr<Meeting> meeting, int rank,
                   std::chrono::milliseconds timeout)
@@ -24,7 +25,10 @@ class ThreadOperation : public Operation {
     wait();  // returns at once, or throws why the operation failed
     return true;
   }
-  void wait() override { world_->wait(*meeting_, rank_, timeout_); }
+  void wait() override {
+    const WaitScope waiting(*this);
+    world_->wait(*meeting_, rank_, timeout_);
+  }
   void abandon() noexcept override {
     try {
       wait();
@@ -37,6 +41,8 @@ class ThreadOperation : public Operation {
   }
 
  private:
+  std::string describe_wait() override { return {}; }  // no watchdog looks at ranks as threads
+
   const std::shared_ptr<ThreadWorld> world_;
   const std::shared_ptr<Meeting> meeting_;
   const int rank_;

@@ -150,8 +150,9 @@ struct CheckpointConfig {
 };
 
 struct LogConfig {
-  std::int64_t every_steps = 1;  // step events in metrics.jsonl; >= 1
-  double console_seconds = 5;    // at most one console line in this time; >= 0
+  std::int64_t every_steps = 1;          // step events in metrics.jsonl; >= 1
+  std::int64_t ranks_every_steps = 100;  // the table of ranks; 0: at the end only
+  double console_seconds = 5;            // at most one console line in this time; >= 0
 };
 
 struct Config {

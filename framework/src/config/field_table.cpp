@@ -346,6 +346,10 @@ Section log_section() {
           .fields = {field("every_steps", log, &LogConfig::every_steps,
                            "Optimizer steps between step records in metrics.csv and metrics.jsonl.",
                            {.min = 1, .synonyms = {"every", "log_every", "log_interval"}}),
+                     field("ranks_every_steps", log, &LogConfig::ranks_every_steps,
+                           "Steps between tables of what each rank did with its time (log.txt, "
+                           "metrics.jsonl); 0: only at the end.",
+                           {.min = 0}),
                      field("console_seconds", log, &LogConfig::console_seconds,
                            "Seconds between step lines on the console and in log.txt, at least.",
                            {.min = 0, .max = kMostSeconds})}};

@@ -35,6 +35,9 @@ class TerminalConsole : public Observer {
     if (const auto warning = text_.warning(event)) write_above(*warning);
     if (redraw_is_due()) draw();
   }
+  void on_ranks(const RanksEvent& event) override {
+    if (const auto warning = text_.straggler(event)) write_above(*warning);
+  }
   void on_eval_progress(const EvalProgress& progress) override {
     if (!redraw_is_due()) return;
     last_drawn_ = clock_();
@@ -104,6 +107,10 @@ void PlainLines::on_step(const StepEvent& event) {
   text_.add(event);
   if (const auto warning = text_.warning(event)) write_line(*warning);
   if (line_is_due()) write_step();
+}
+
+void PlainLines::on_ranks(const RanksEvent& event) {
+  if (const auto warning = text_.straggler(event)) write_line(*warning);
 }
 
 void PlainLines::on_eval_progress(const EvalProgress& progress) {

@@ -29,6 +29,7 @@ class PlainLines : public Observer {
   explicit PlainLines(const ConsoleOptions& options);
   void on_start(const StartEvent& event) override;
   void on_step(const StepEvent& event) override;
+  void on_ranks(const RanksEvent& event) override;
   void on_eval_progress(const EvalProgress& progress) override;
   void on_eval(const EvalEvent& event) override;
   void on_checkpoint(const CheckpointEvent& event) override;

@@ -26,6 +26,11 @@ LogFile::LogFile(const LogFileOptions& options)
   file_.start("", [](std::string_view /*line*/) { return true; });
 }
 
+void LogFile::on_ranks(const RanksEvent& event) {
+  PlainLines::on_ranks(event);
+  for (const std::string& line : rank_table(event)) write_line(line);
+}
+
 void LogFile::write_line(const std::string& line) {
   file_.append(time_stamp(clock_()) + " " + line);
 }

@@ -27,6 +27,7 @@ class LogFile : public PlainLines {
   // Opens the file; what it holds stays.
   explicit LogFile(const LogFileOptions& options);
 
+  void on_ranks(const RanksEvent& event) override;    // with a table of all of them
   void write_line(const std::string& line) override;  // of what others have said, too
 
  private:

@@ -121,6 +121,20 @@ void JsonlWriter::write_step(const StepEvent& event) {
   file_.append(to_text(json));
 }
 
+void JsonlWriter::on_ranks(const RanksEvent& event) {
+  Json json{{"event", "ranks"}, {"step", event.step}, {"steps", event.steps}};
+  for (const char* name : {"compute_ms", "input_ms", "waited_ms", "late_ms"})
+    json[name] = Json::array();
+  for (const RankTimes& rank : event.ranks) {
+    json["compute_ms"].push_back(rank.compute_ms);
+    json["input_ms"].push_back(rank.input_ms);
+    json["waited_ms"].push_back(rank.waited_ms);
+    json["late_ms"].push_back(rank.late_ms);
+  }
+  json["straggler"] = event.straggler < 0 ? Json(nullptr) : Json(event.straggler);
+  file_.append(to_text(json));
+}
+
 void JsonlWriter::on_eval(const EvalEvent& event) {
   file_.append(to_text({{"event", "eval"},
                         {"step", event.step},

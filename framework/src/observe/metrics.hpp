@@ -46,12 +46,13 @@ class MetricsFile : public Observer {
   std::optional<StepEvent> left_out_;
 };
 
-// One JSON object a line; "event" is start, step, eval, checkpoint or end. A number that is not
-// finite is null.
+// One JSON object a line; "event" is start, step, ranks, eval, checkpoint or end. A number that is
+// not finite is null.
 class JsonlWriter : public MetricsFile {
  public:
   explicit JsonlWriter(const MetricsOptions& options) : MetricsFile(options) {}
   void on_start(const StartEvent& event) override;
+  void on_ranks(const RanksEvent& event) override;
   void on_eval(const EvalEvent& event) override;
   void on_checkpoint(const CheckpointEvent& event) override;
   void on_end(const EndEvent& event) override;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace trireme {
 
@@ -34,6 +35,25 @@ struct StepEvent {
   std::int64_t comm_sent_bytes = 0;   // by rank 0, to other nodes
   std::int64_t comm_saturated = 0;    // numbers beyond the range of parallel.compression's type
   std::int64_t comm_underflowed = 0;  // numbers that became zero in it
+};
+
+// Means over steps, in milliseconds a step. What every rank does in these is on its own clock, so
+// that clocks need not agree.
+struct RankTimes {
+  std::string host;
+  double compute_ms = 0;  // neither of what follows
+  double input_ms = 0;    // waiting for input
+  double waited_ms = 0;   // for other ranks, in sums and their like, transfers included
+  double late_ms = 0;  // how long after the first rank it arrived, summed over the phases of a step
+  std::string late_at;  // the phase of which most of that is: "gradients"
+};
+
+struct RanksEvent {
+  std::int64_t step = 0;         // the last one
+  std::int64_t steps = 0;        // since the event before
+  std::vector<RankTimes> ranks;  // [rank]
+  // The rank that keeps the others waiting for more than a tenth of the time, or -1.
+  int straggler = -1;
 };
 
 struct EvalProgress {
@@ -72,6 +92,7 @@ class Observer {
   virtual ~Observer() = default;
   virtual void on_start(const StartEvent&) {}
   virtual void on_step(const StepEvent&) {}
+  virtual void on_ranks(const RanksEvent&) {}
   virtual void on_eval_progress(const EvalProgress&) {}  // after each batch of an evaluation
   virtual void on_eval(const EvalEvent&) {}
   virtual void on_checkpoint(const CheckpointEvent&) {}

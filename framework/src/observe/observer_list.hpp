@@ -21,6 +21,9 @@ class ObserverList : public Observer {
   void on_step(const StepEvent& event) override {
     for (const auto& observer : observers_) observer->on_step(event);
   }
+  void on_ranks(const RanksEvent& event) override {
+    for (const auto& observer : observers_) observer->on_ranks(event);
+  }
   void on_eval_progress(const EvalProgress& progress) override {
     for (const auto& observer : observers_) observer->on_eval_progress(progress);
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 namespace trireme {
@@ -93,6 +94,17 @@ std::optional<std::string> ProgressText::warning(const StepEvent& event) {
          "later ones are counted as comm_saturated in the metrics; bf16 has the range of fp32";
 }
 
+std::optional<std::string> ProgressText::straggler(const RanksEvent& event) {
+  if (event.straggler == straggler_) return std::nullopt;
+  straggler_ = event.straggler;
+  if (straggler_ < 0) return "no rank keeps the others waiting any more";
+  const RankTimes& rank = event.ranks[static_cast<std::size_t>(straggler_)];
+  return "warning: rank " + std::to_string(straggler_) + " (" + rank.host +
+         ") keeps the others waiting: over the last " + plural(event.steps, "step") + " it came " +
+         number("%.1f", rank.late_ms) + " ms a step after the first rank, most of it to " +
+         rank.late_at + "; all ranks in " + "metrics.jsonl and log.txt";
+}
+
 std::string ProgressText::step_line() {
   const auto count = static_cast<double>(steps_);
   const double samples_a_second =
@@ -146,6 +158,31 @@ std::string ProgressText::end(const EndEvent& event) const {
   const std::string status = event.status == "early_stop" ? "stopped early" : event.status;
   return status + " after " + plural(event.steps, "step") + ": " + duration(event.seconds) + ", " +
          speed(event.samples_per_s) + " samples/s";
+}
+
+std::vector<std::string> rank_table(const RanksEvent& event) {
+  constexpr std::size_t kMost = 16;
+  std::vector<std::size_t> order(event.ranks.size());
+  std::iota(order.begin(), order.end(), 0);
+  const bool all = order.size() <= kMost;
+  if (!all) {
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return event.ranks[a].late_ms > event.ranks[b].late_ms;
+    });
+    order.resize(kMost);
+  }
+  std::vector<std::string> lines{"times of " + std::string(all ? "all ranks" : "the latest ranks") +
+                                 " in steps " + std::to_string(event.step - event.steps + 1) + "-" +
+                                 std::to_string(event.step) + ", ms a step:"};
+  for (const std::size_t r : order) {
+    const RankTimes& rank = event.ranks[r];
+    lines.push_back("  rank " + std::to_string(r) + " (" + rank.host + ")  compute " +
+                    number("%.1f", rank.compute_ms) + "  input " + number("%.1f", rank.input_ms) +
+                    "  waiting for others " + number("%.1f", rank.waited_ms) + "  late " +
+                    number("%.1f", rank.late_ms) +
+                    (rank.late_at.empty() ? std::string() : " (" + rank.late_at + ")"));
+  }
+  return lines;
 }
 
 }  // namespace trireme

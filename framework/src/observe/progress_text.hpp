@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "observe/observer.hpp"
 
@@ -25,6 +26,8 @@ class ProgressText {
   bool pending() const { return steps_ > 0; }  // whether steps were added since the last step_line
   // What the user should know at once, the first time it happens.
   std::optional<std::string> warning(const StepEvent& event);
+  // Who keeps the others waiting, when that has changed since the last event.
+  std::optional<std::string> straggler(const RanksEvent& event);
   // The newest step: its loss, metric and rate; speed and times are means over the steps since the
   // last step_line. Needs a pending step.
   std::string step_line();
@@ -43,11 +46,15 @@ class ProgressText {
   std::chrono::steady_clock::time_point started_at_;
   StepEvent newest_;
   bool warned_ = false;
+  int straggler_ = -1;  // that was last told of
   // Since the last step_line.
   std::int64_t steps_ = 0;
   std::int64_t samples_ = 0;
   double step_ms_ = 0;
   double comm_exposed_ms_ = 0;
 };
+
+// What ranks did with their time, a line each under a heading; of more than 16 the latest ones.
+std::vector<std::string> rank_table(const RanksEvent& event);
 
 }  // namespace trireme

@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/reflection_pad2d.h>
 
+#include "base/activity.hpp"
 #include "base/inject.hpp"
 #include "comm/agree.hpp"
 #include "trireme/model.hpp"
@@ -68,6 +69,7 @@ EvaluationResult evaluate(Replica& replica, const Task& task, const InputFormat&
   for (std::int64_t step = 0; step < sampler.steps_per_epoch() && !result.stopped; ++step) {
     fault_point(FaultPoint::kEvalBatch);
     for (std::size_t m = 0; m < sampler.micro_batches(step).size(); ++m) {
+      enter_phase(Phase::kEvaluation);  // it comes on with each batch
       const TensorBatch batch = to_tensors(loader.next(), format);
       const at::Tensor output = forward_views(*replica.model, batch.input, options.views);
       sums[0] += task.loss(output, batch.target).item<double>();

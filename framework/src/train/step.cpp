@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
+#include "base/activity.hpp"
 #include "base/inject.hpp"
 #include "comm/agree.hpp"
 #include "comm/phase.hpp"
@@ -95,6 +96,8 @@ TrainingStep::~TrainingStep() = default;
 
 StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests requests) {
   const auto start = Clock::now();
+  enter_step(step + 1);
+  enter_phase(Phase::kInput);
   const double waited_before = loader.waited_ms();
   const std::uint64_t sent_before = sharding_.communicator().bytes_sent();
   const auto micro_batches = sampler_.micro_batches(step);
@@ -115,13 +118,16 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests re
   }
   buffers_.begin_step();
   for (std::size_t m = 0; m < micro_batches.size(); ++m) {
+    enter_phase(Phase::kInput);
     fault_point(FaultPoint::kDataNext);
     accumulate(to_tensors(loader.next(), format_), terms, m + 1 == micro_batches.size(), share,
                local);
   }
+  enter_phase(Phase::kGradients);
   if (micro_batches.empty()) buffers_.start(0);
   sync_.finish_step();
   in_phase("averaging buffers", [&] { buffers_.finish_step(); });
+  enter_phase(Phase::kAgreement);
   const SquaredNorm squared_norm = update_.squared_norm();
   local.squares = squared_norm.sum;
   // So small that no sum over ranks is infinite: all ranks then decide the same.
@@ -135,6 +141,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests re
   const Sums all = in_phase("agreeing on loss and norm", [&] { return agree(local); });
   const double norm = std::sqrt(all.squares.value());
   if (all.not_finite > 0 || all.bad_gradients > 0) report_not_finite(step, local, all);
+  enter_phase(Phase::kUpdate);
   fault_point(FaultPoint::kUpdate);
   if (config_.train.clip_norm > 0 && norm > config_.train.clip_norm) {
     update_.scale_gradients(config_.train.clip_norm / norm);
@@ -175,6 +182,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests re
 
 void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double share,
                               Sums& sums) {
+  enter_phase(Phase::kForward);
   context_->sample_ids = batch.sample_ids;
   const at::Tensor output = replica_.model->forward(batch.input);
   at::Tensor loss = task_.loss(output, batch.target);
@@ -184,6 +192,7 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
     buffers_.start(share);
     sync_.expect_last_backward();
   }
+  enter_phase(Phase::kBackward);
   fault_point(FaultPoint::kBackward);
   // Of the mean over this node's samples where it trains for itself: nodes have equally many.
   backward(loss * (sharding_.num_sums() / (task_.mean_loss ? terms : 1)));

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <limits>
 
+#include "base/activity.hpp"
 #include "base/inject.hpp"
 #include "checkpoint/archive.hpp"
 #include "comm/phase.hpp"
 #include "comm/shared_error.hpp"
 #include "config/read.hpp"
+#include "train/rank_report.hpp"
 
 namespace trireme {
 namespace {
@@ -96,6 +98,7 @@ EndEvent Trainer::run() {
                  .workers = parts_.config.data.workers,
                  .prefetch = parts_.config.data.prefetch},
                 state_.step, std::max(state_.step, length_.total_steps));
+  reported_step_ = state_.step;
   fault_point(FaultPoint::kStartReady);
   double samples = 0, step_ms = 0;
   bool stopped = false;
@@ -108,6 +111,7 @@ EndEvent Trainer::run() {
     const StepOutcome outcome = in_phase("step " + std::to_string(state_.step + 1), [&] {
       return step_.run(state_.step, loader, requests());
     });
+    enter_phase(Phase::kReport);
     state_.step = outcome.event.step;
     samples += static_cast<double>(outcome.event.samples);
     step_ms += outcome.event.step_ms;
@@ -118,6 +122,7 @@ EndEvent Trainer::run() {
     const bool planned = step_.period().together_after(state_.step);
     stopped = (planned && evaluate_if_due() == Evaluation::kCutOff) || (outcome.stop && !done());
     save_if_due(stopped || done() || save_requested_);
+    report_ranks_if_due(stopped || done());
   }
   EndEvent end{.status = stopped ? "stopped" : out_of_patience() ? "early_stop" : "finished"};
   end.steps = state_.step;
@@ -204,6 +209,20 @@ bool Trainer::out_of_patience() const {
          state_.evaluations_without_best >= parts_.config.train.patience;
 }
 
+// Among several ranks, on the steps that log.ranks_every_steps says, and after the last one.
+void Trainer::report_ranks_if_due(bool must) {
+  const std::int64_t every = parts_.config.log.ranks_every_steps;
+  const std::int64_t steps = state_.step - reported_step_;
+  if (parts_.control.size() == 1 || steps == 0) return;
+  if (!must && (every == 0 || steps < every)) return;
+  enter_phase(Phase::kReport);
+  reported_step_ = state_.step;
+  const RanksEvent event = in_phase("reporting the ranks' times", [&] {
+    return report_ranks({.step = state_.step, .steps = steps}, parts_.host, parts_.control);
+  });
+  if (!event.ranks.empty()) parts_.observer.on_ranks(event);
+}
+
 StepRequests Trainer::requests() const {
   return {.stop = parts_.stop_requested(),
           .save = parts_.take_save_request && parts_.take_save_request()};
@@ -218,6 +237,7 @@ void Trainer::save_if_due(bool must) {
 
 void Trainer::save() {
   if (parts_.checkpoints.empty()) return;
+  enter_phase(Phase::kCheckpoint);
   const StateDocument document{.state = state_,
                                .epoch = epoch(),
                                .world_size = parts_.control.size(),

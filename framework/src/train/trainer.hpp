@@ -34,6 +34,7 @@ struct TrainerParts {
   Observer& observer;                    // on ranks other than 0 one that does nothing
   std::filesystem::path checkpoints;     // the folder; empty: none are written
   std::string environment;               // JSON object text for checkpoints
+  std::string host;                      // of this rank, for the report of ranks
   std::function<bool()> stop_requested;  // asked each step and evaluation batch on every rank
   // Asked each step on every rank, and takes the request back. Empty: nobody asks for checkpoints.
   std::function<bool()> take_save_request = {};
@@ -82,6 +83,7 @@ class Trainer {
   void save_if_due(bool must);
   void save();
   bool out_of_patience() const;
+  void report_ranks_if_due(bool must);
   double epoch() const {
     return static_cast<double>(state_.step) / static_cast<double>(length_.steps_per_epoch);
   }
@@ -94,6 +96,7 @@ class Trainer {
   bool new_best_ = false;        // the last evaluation was the best so far
   bool save_requested_ = false;  // agreed by all ranks, and not followed yet
   std::int64_t saved_step_ = -1;
+  std::int64_t reported_step_ = 0;  // up to which the ranks' times have been told
 };
 
 }  // namespace trireme

@@ -68,7 +68,7 @@ constexpr BadConfig kKeys[] = {
      "log",
      "  banana: 1\n",
      {},
-     "a.yaml:12:3: log.banana: unknown key; expected one of every_steps, "
+     "a.yaml:12:3: log.banana: unknown key; expected one of every_steps, ranks_every_steps, "
      "console_seconds"},
     {"OfAnotherModel",
      "model",

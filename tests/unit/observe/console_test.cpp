@@ -230,6 +230,54 @@ TEST_F(ConsoleTest, ALongEvaluationShowsHowFarItIs) {
   EXPECT_EQ(stream_.str().find("1,000 of"), std::string::npos) << "not more often than asked for";
 }
 
+RanksEvent ranks_event(int straggler) {
+  return {.step = 20,
+          .steps = 10,
+          .ranks = {{.host = "a", .compute_ms = 90, .waited_ms = 30, .late_at = {}},
+                    {.host = "b",
+                     .compute_ms = 118,
+                     .input_ms = 1,
+                     .waited_ms = 1,
+                     .late_ms = 29,
+                     .late_at = "gradients"}},
+          .straggler = straggler};
+}
+
+TEST_F(ConsoleTest, AStragglerIsNamedWhenThatHasChanged) {
+  const auto console = make_console(stream_, options());
+  console->on_ranks(ranks_event(-1));
+  EXPECT_EQ(stream_.str(), "");
+  console->on_ranks(ranks_event(1));
+  EXPECT_EQ(stream_.str(),
+            "warning: rank 1 (b) keeps the others waiting: over the last 10 steps it came 29.0 ms "
+            "a step after the first rank, most of it to gradients; all ranks in metrics.jsonl and "
+            "log.txt\n");
+  stream_.str("");
+  console->on_ranks(ranks_event(1));
+  EXPECT_EQ(stream_.str(), "");
+  console->on_ranks(ranks_event(-1));
+  EXPECT_EQ(stream_.str(), "no rank keeps the others waiting any more\n");
+}
+
+TEST_F(ConsoleTest, TheTableOfRanksHasALineEach) {
+  EXPECT_THAT(
+      rank_table(ranks_event(1)),
+      ElementsAre("times of all ranks in steps 11-20, ms a step:",
+                  "  rank 0 (a)  compute 90.0  input 0.0  waiting for others 30.0  late 0.0",
+                  "  rank 1 (b)  compute 118.0  input 1.0  waiting for others 1.0  late "
+                  "29.0 (gradients)"));
+}
+
+TEST_F(ConsoleTest, OfManyRanksTheTableHasTheLatest) {
+  RanksEvent event = ranks_event(-1);
+  event.ranks.resize(40);
+  event.ranks[33].late_ms = 50;
+  const std::vector<std::string> table = rank_table(event);
+  ASSERT_EQ(table.size(), 17);
+  EXPECT_THAT(table[1], HasSubstr("rank 33 "));
+  EXPECT_THAT(table[2], HasSubstr("rank 1 "));
+}
+
 TEST_F(ConsoleTest, TheLogHoldsThePlainLinesWithTheTimeAndKeepsThemOverResumes) {
   const TemporaryDirectory root;
   const LogFileOptions log_options{
