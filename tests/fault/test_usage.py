@@ -182,6 +182,19 @@ class WrongInput(TrainerTest):
         self.assert_error_once(done, "file/run")
 
 
+class WrongLauncher(TrainerTest):
+    """As srun without PMIx sets the environment of its tasks."""
+
+    def test_is_refused_before_anything_is_read_and_said_by_one_rank(self) -> None:
+        for rank in ("0", "1"):
+            job = self.start_command([self.trainer, "missing.yaml"], SLURM_STEP_NUM_TASKS="2", SLURM_PROCID=rank)
+            done = self.finish(job, 6)
+            if rank == "0":
+                self.assert_error_once(done, "srun started 2 ranks", "`srun --mpi=pmix")
+            else:
+                self.assertEqual(done.stderr, "")
+
+
 class Devices(TrainerTest):
     """A machine without a GPU, or a build without CUDA."""
 

@@ -85,7 +85,9 @@ void say(Launch& launch, const std::string& text) {
   launch.note(text);
 }
 
-int launcher_rank() { return first_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}); }
+int launcher_rank() {
+  return first_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"});
+}
 
 int launcher_local_rank() {
   return first_number({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"});

@@ -80,7 +80,15 @@ class ReadyFile {
   std::filesystem::path path_;  // empty: there is nothing to remove
 };
 
+// So would each rank of a launcher that MPI does not know: a training of its own.
+int leave_alone(const std::string& why) {
+  if (launcher_rank() == 0) print_error(why, nullptr);
+  return static_cast<int>(ExitCode::kCommunication);
+}
+
 int run_launched(const CommandLine& command_line, const Registry& registry) {
+  if (const std::string why = MpiEnvironment::wrong_launcher(); !why.empty())
+    return leave_alone(why);
   NetworkSetup network;
   try {
     network = prepare_network(command_line);

@@ -20,16 +20,34 @@
 namespace trireme {
 namespace {
 
-// How many ranks `srun` started in this step; 1 outside of Slurm.
-long slurm_step_tasks() {
-  const char* text = std::getenv("SLURM_STEP_NUM_TASKS");
-  return text == nullptr ? 1 : std::strtol(text, nullptr, 10);
+// The number in an environment variable; 0 where it is not set.
+long number_of(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? 0 : std::strtol(text, nullptr, 10);
 }
 
-// mpirun's own daemons are a Slurm step, too, and its ranks inherit their variables.
-bool started_by_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
+// Who started this process, and how many with it, as far as the environment tells.
+struct Launcher {
+  std::string name, remedy;
+  long ranks = 1;
+};
 
-std::string init(bool by_mpirun) {
+Launcher find_launcher() {
+  // First: mpirun's own daemons are a Slurm step, too, and its ranks inherit their variables.
+  if (const long ranks = number_of("OMPI_COMM_WORLD_SIZE"); ranks > 0)
+    return {"mpirun", "use the mpirun of the MPI library that this program runs with", ranks};
+  if (const long ranks = number_of("SLURM_STEP_NUM_TASKS"); ranks > 1)
+    return {"srun", "start with `srun --mpi=pmix ...` or with mpirun", ranks};
+  return {"a launcher of another MPI (PMI_SIZE)", "start with Open MPI's mpirun",
+          number_of("PMI_SIZE")};
+}
+
+std::string lonely_text(const Launcher& launcher) {
+  return launcher.name + " started " + std::to_string(launcher.ranks) +
+         " ranks, but MPI sees a world of one rank in each of them; " + launcher.remedy;
+}
+
+std::string init() {
   int initialized = 0;
   check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
   TRIREME_ASSERT(initialized == 0, "there is one MpiEnvironment a process");
@@ -38,11 +56,8 @@ std::string init(bool by_mpirun) {
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   int size = 0;
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  if (size == 1 && slurm_step_tasks() > 1 && !by_mpirun) {
-    throw EnvironmentError("srun started " + std::to_string(slurm_step_tasks()) +
-                           " tasks, but MPI sees a world of one rank in each of them; start with "
-                           "`srun --mpi=pmix ...` or with mpirun");
-  }
+  if (const Launcher launcher = find_launcher(); size == 1 && launcher.ranks > 1)
+    throw EnvironmentError(lonely_text(launcher));
   if (provided == MPI_THREAD_MULTIPLE) return "MPI_THREAD_MULTIPLE";
   if (provided == MPI_THREAD_SERIALIZED) return "MPI_THREAD_SERIALIZED";
   throw EnvironmentError("the MPI library offers no threads (below MPI_THREAD_SERIALIZED): " +
@@ -113,7 +128,16 @@ bool MpiEnvironment::launched() {
        {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"}) {
     if (std::getenv(variable) != nullptr) return true;
   }
-  return slurm_step_tasks() > 1;
+  return number_of("SLURM_STEP_NUM_TASKS") > 1;
+}
+
+std::string MpiEnvironment::wrong_launcher() {
+  // Where one of these is set MPI may find the other ranks, and is asked.
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
+    if (std::getenv(variable) != nullptr) return {};
+  }
+  const Launcher launcher = find_launcher();
+  return launcher.ranks > 1 ? lonely_text(launcher) : std::string();
 }
 
 std::string MpiEnvironment::library_version() {
@@ -132,7 +156,7 @@ bool MpiEnvironment::has_ucx() {
 
 MpiEnvironment::MpiEnvironment(const MpiOptions& options) : state_(std::make_unique<State>()) {
   check_options(options);
-  state_->thread_level = init(started_by_mpirun());
+  state_->thread_level = init();
   state_->host = processor_name();
   state_->transport = transport_text(mpi_components());
   MPI_Comm comm = MPI_COMM_NULL;

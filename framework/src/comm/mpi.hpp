@@ -37,6 +37,10 @@ class MpiEnvironment {
   // Whether a launcher (mpirun, srun) started this process as one of its ranks; looks at the
   // environment only. Where not, a local communicator does, and MPI stays out of the process.
   static bool launched();
+  // Where srun started ranks in a way in which MPI will not find them: what to do instead; else "".
+  // Looks at the environment only. What does not show there is an EnvironmentError of the
+  // constructor.
+  static std::string wrong_launcher();
   // Name and version of the MPI library; needs no MPI_Init.
   static std::string library_version();
 
