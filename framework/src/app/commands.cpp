@@ -94,6 +94,11 @@ void restore(Trainer& trainer, const Session& session, const std::string& checkp
         "train.max_steps go on\n");
 }
 
+// Rank 0 has them.
+void say_initial_weights(const std::optional<InitialWeights>& weights, Launch& launch) {
+  if (weights) say(launch, weights->text);
+}
+
 int train(TrainRequest request, const Registry& registry, Launch& launch) {
   Communicator& world = launch.world();
   const Started started =
@@ -103,6 +108,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   Session session(request.config, registry, world, warn, started.device);
   check_length(session, world, request.dry_run || world.placement().num_nodes > 1);
   if (request.dry_run) {
+    if (request.checkpoint.empty()) say_initial_weights(session.check_initial_weights(), launch);
     say(launch, estimate_text(session, world));
     return 0;
   }
@@ -114,7 +120,8 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     if (world.rank() != 0) return;
     directory = open_directory(request, session, counts_of(world));
     if (fs::exists(directory->file("env.json")))
-      environment = keep_link(RunDirectory::read(directory->path(), "env.json"), environment);
+      environment =
+          keep_found_at_start(RunDirectory::read(directory->path(), "env.json"), environment);
   });
   const StopSignals signals;
   Sinks sinks;
@@ -123,6 +130,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
        .checkpoints = fs::path(request.config.run.dir) / "checkpoints",
        .environment = environment,
        .host = launch.host(),
+       .from_step_0 = request.checkpoint.empty(),
        .stop_requested = [&] { return signals.stop_requested() || limit.reached(); },
        .take_save_request = take_save_request});
   if (const std::int64_t samples = session.data().train->size();
@@ -131,6 +139,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
          " is more than the " + std::to_string(samples) +
          " training samples: each step takes them all");
   }
+  say_initial_weights(session.initial_weights(), launch);
   if (const auto& buckets = session.buckets(); buckets && !buckets->text.empty())
     say(launch, buckets->text + "\n");
   const std::string idle = session.num_nodes() == 1 ? session.key_between_nodes() : std::string();
@@ -263,6 +272,7 @@ int command_validate(const CommandLine& line, const Registry& registry, Launch& 
   Session session(read.config, registry, world, warn);
   session.require_fit();
   check_length(session, world, /*apart=*/true);
+  say_initial_weights(session.check_initial_weights(), launch);
   say(launch, line.target + ": valid\n" + estimate_text(session, world));
   return 0;
 }

@@ -14,6 +14,7 @@
 #include "comm/nccl.hpp"
 #include "device/cpu.hpp"
 #include "device/gpu.hpp"
+#include "train/initial_weights.hpp"
 
 namespace trireme {
 namespace {
@@ -80,12 +81,20 @@ std::string with_link(const std::string& json, const Link& link) {
   return object.dump(2);
 }
 
-std::string keep_link(const std::string& before, const std::string& now) {
+std::string with_initial_weights(const std::string& json, const InitialWeights& weights) {
+  auto object = nlohmann::ordered_json::parse(json);
+  object["init_from"] = {
+      {"path", weights.path}, {"arrays", weights.arrays}, {"xxh3_128", weights.hash}};
+  return object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string keep_found_at_start(const std::string& before, const std::string& now) {
   const auto old = nlohmann::json::parse(before, nullptr, /*allow_exceptions=*/false);
   auto object = nlohmann::ordered_json::parse(now);
   for (const char* key : {"link_latency_s", "link_seconds_per_byte"}) {
     if (old.is_object() && old.contains(key) && old[key].is_number()) object[key] = old[key];
   }
+  if (old.is_object() && old.contains("init_from")) object["init_from"] = old["init_from"];
   return object.dump(2);
 }
 

@@ -11,6 +11,8 @@
 
 namespace trireme {
 
+struct InitialWeights;
+
 std::string version_text();  // of Trireme and the libraries in use; several lines
 
 struct Environment {
@@ -22,8 +24,10 @@ struct Environment {
 };
 // The object with what measure_link() found, too.
 std::string with_link(const std::string& json, const Link& link);
-// now, with the link of `before`, the text of an earlier object, where that has one.
-std::string keep_link(const std::string& before, const std::string& now);
+// The object with what model.init_from gave the run, too.
+std::string with_initial_weights(const std::string& json, const InitialWeights& weights);
+// now, with what both functions above have added to `before`, the text of an earlier object.
+std::string keep_found_at_start(const std::string& before, const std::string& now);
 
 // How messages travel, as survey() shows it.
 struct Transport {

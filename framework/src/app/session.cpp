@@ -9,6 +9,7 @@
 
 #include "app/declared.hpp"
 #include "app/environment.hpp"
+#include "app/find_checkpoint.hpp"
 #include "base/inject.hpp"
 #include "comm/agree.hpp"
 #include "comm/nccl.hpp"
@@ -116,6 +117,22 @@ void Session::require_fit() {
   collectively(*control_, [&] { try_forward(replica_, task_, format_, *data_.train); });
 }
 
+std::optional<InitialWeights> Session::find_initial_weights(
+    InitialWeights (*take)(const std::filesystem::path&, Fit, const Replica&)) const {
+  std::filesystem::path from = config_.model.init_from;
+  if (from.empty()) return std::nullopt;
+  if (from.extension() != ".safetensors") from = find_checkpoint(from, Wanted::kBestElseNewest);
+  return take(from, config_.model.init_strict ? Fit::kStrict : Fit::kPartial, replica_);
+}
+
+std::optional<InitialWeights> Session::check_initial_weights() {
+  std::optional<InitialWeights> found;
+  collectively(*control_, [&] {
+    if (control_->rank() == 0) found = find_initial_weights(trireme::check_initial_weights);
+  });
+  return found;
+}
+
 std::unique_ptr<Communicator> Session::group_on_device() const {
   auto group = world_.split(0, world_.rank());
   if (!device_.device.is_cuda()) return group;
@@ -143,7 +160,11 @@ void Session::choose_buckets() {
 Trainer& Session::make_trainer(const TrainingOptions& options) {
   TRIREME_ASSERT(trainer_ == nullptr, "one trainer a session");
   require_fit();
-  collectively(*control_, [&] { start_equal(replica_, *data_.train, format_, *control_); });
+  const auto load = [&] { initial_weights_ = find_initial_weights(load_initial_weights); };
+  collectively(*control_, [&] {
+    start_equal(replica_, *data_.train, format_, *control_,
+                options.from_step_0 ? load : std::function<void()>());
+  });
   if (device_.device.is_cuda()) gpus_ = group_on_device();
   choose_buckets();
   if (statistics_ != nullptr) bind_batch_norm(*replica_.model, *statistics_);
@@ -167,7 +188,8 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
 }
 
 std::string Session::environment(const std::string& json) const {
-  return buckets_ && buckets_->link ? with_link(json, *buckets_->link) : json;
+  const std::string with = initial_weights_ ? with_initial_weights(json, *initial_weights_) : json;
+  return buckets_ && buckets_->link ? with_link(with, *buckets_->link) : with;
 }
 
 EvalEvent Session::evaluate_checkpoint(const std::filesystem::path& checkpoint,

@@ -12,6 +12,7 @@
 #include "app/bucket_size.hpp"
 #include "app/rank_device.hpp"
 #include "config/config.hpp"
+#include "train/initial_weights.hpp"
 #include "train/trainer.hpp"
 #include "trireme/registry.hpp"
 
@@ -22,6 +23,7 @@ struct TrainingOptions {
   std::filesystem::path checkpoints;  // empty: none are written
   std::string environment = "{}";     // JSON object text for checkpoints
   std::string host = {};              // of this rank
+  bool from_step_0 = true;            // model.init_from is read; else a checkpoint follows
   std::function<bool()> stop_requested = [] { return false; };
   std::function<bool()> take_save_request = {};  // as TrainerParts'
 };
@@ -40,6 +42,9 @@ class Session {
   // training.
   void require_fit();
 
+  // Whether model.init_from fits, without loading it; what rank 0 has found.
+  std::optional<InitialWeights> check_initial_weights();
+
   // Equal parameters on all ranks, flat buffers, hooks; on GPUs a group of NCCL's for them. Once a
   // session. Sets parallel.bucket_mb where the configuration leaves the choice.
   Trainer& make_trainer(const TrainingOptions& options);
@@ -50,7 +55,9 @@ class Session {
   const Config& config() const { return config_; }
   // How make_trainer() came to the size of buckets; nothing where gradients do not travel.
   const std::optional<BucketSize>& buckets() const { return buckets_; }
-  // An object of survey(), with the link that make_trainer() measured.
+  // What make_trainer() has loaded from model.init_from, on rank 0; nothing where that is not set.
+  const std::optional<InitialWeights>& initial_weights() const { return initial_weights_; }
+  // An object of survey(), with the link that make_trainer() measured, and what it has loaded.
   std::string environment(const std::string& json) const;
   // The nodes that gradients know of; after make_trainer().
   int num_nodes() const { return gradients().placement().num_nodes; }
@@ -64,6 +71,8 @@ class Session {
   std::unique_ptr<Communicator> group_on_device() const;
   Communicator& gradients() const { return gpus_ != nullptr ? *gpus_ : world_; }
   void choose_buckets();
+  std::optional<InitialWeights> find_initial_weights(
+      InitialWeights (*take)(const std::filesystem::path&, Fit, const Replica&)) const;
   void open_data(const Registry& registry, const std::function<void(const std::string&)>& warn);
 
   Config config_;
@@ -77,6 +86,7 @@ class Session {
   TrainerData data_;
   Replica replica_;
   std::optional<BucketSize> buckets_;
+  std::optional<InitialWeights> initial_weights_;
   Observer nobody_;
   std::unique_ptr<Trainer> trainer_;
 };

@@ -53,6 +53,11 @@ class Checker {
     demand(
         config_.model.init == "normal" || is_default, {"model.init_std", "model.init"},
         "has no effect with model.init: " + config_.model.init + "; it is for normal; delete it");
+    demand(config_.model.init_strict || !config_.model.init_from.empty(),
+           {"model.init_strict", "model.init_from"},
+           "has no effect without model.init_from; delete it");
+    demand(!contains(config_.model.freeze, ""), {"model.freeze"},
+           "has an empty pattern; expected one on parameter names such as 'layers.0.*'");
   }
 
   void check_optimizer() {

@@ -27,7 +27,10 @@ struct ModelConfig {
   std::string init = "default";  // default | xavier_uniform | kaiming_normal | normal
   double init_std = 0.02;        // of init: normal
   bool channels_last = false;
-  Options options;  // what the model declares
+  std::string init_from;            // checkpoint, run directory or .safetensors; "": init alone
+  bool init_strict = true;          // init_from fits in every name, shape and type
+  std::vector<std::string> freeze;  // globs on parameter names: not trained
+  Options options;                  // what the model declares
 };
 
 struct DataConfig {

@@ -11,51 +11,6 @@ namespace {
 // overflow.
 constexpr double kMostSamples = 2147483647;
 
-std::vector<std::string> keys_of(const std::map<std::string, std::vector<OptionSpec>>& parts) {
-  std::vector<std::string> names;
-  for (const auto& [name, options] : parts) names.push_back(name);
-  return names;
-}
-
-// A section whose parts declare options: which map of DeclaredOptions, and where the values go.
-template <class S>
-Registered registered(const std::string& part,
-                      std::map<std::string, std::vector<OptionSpec>> DeclaredOptions::*parts,
-                      S Config::*section) {
-  return {.part = part,
-          .names = [=](const DeclaredOptions& declared) { return keys_of(declared.*parts); },
-          .options = [=](const DeclaredOptions& declared,
-                         const std::string& name) -> const std::vector<OptionSpec>* {
-            const auto found = (declared.*parts).find(name);
-            return found == (declared.*parts).end() ? nullptr : &found->second;
-          },
-          .get_options = [=](const Config& config) { return &(config.*section).options; },
-          .set_options = [=](Config& config,
-                             const Options& options) { (config.*section).options = options; }};
-}
-
-Section model_section() {
-  const auto model = &Config::model;
-  return {
-      .name = "model",
-      .help = "What is trained. Keys below `name` that a model declares belong to that model only.",
-      .fields =
-          {
-              field("name", model, &ModelConfig::name, "A registered model.", {.required = true}),
-              field("init", model, &ModelConfig::init,
-                    "Initial weights of convolutions and linear layers; default leaves the model's "
-                    "own.",
-                    {.choices = {"default", "xavier_uniform", "kaiming_normal", "normal"}}),
-              field("init_std", model, &ModelConfig::init_std,
-                    "Standard deviation of `init: normal`.",
-                    {.min = 0, .max = 1e3, .above_min = true}),
-              field("channels_last", model, &ModelConfig::channels_last,
-                    "Keep images and convolution weights in (N, H, W, C) order: often faster on "
-                    "CPUs."),
-          },
-      .registered = registered("model", &DeclaredOptions::models, model)};
-}
-
 Section data_section() {
   const auto data = &Config::data;
   return {

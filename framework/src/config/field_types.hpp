@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -68,8 +69,33 @@ Field<Config> field(std::string key, S Config::*section, T S::*member, std::stri
   return result;
 }
 
+inline std::vector<std::string> keys_of(
+    const std::map<std::string, std::vector<OptionSpec>>& parts) {
+  std::vector<std::string> names;
+  for (const auto& [name, options] : parts) names.push_back(name);
+  return names;
+}
+
+// A section whose parts declare options: which map of DeclaredOptions, and where the values go.
+template <class S>
+Registered registered(const std::string& part,
+                      std::map<std::string, std::vector<OptionSpec>> DeclaredOptions::*parts,
+                      S Config::*section) {
+  return {.part = part,
+          .names = [=](const DeclaredOptions& declared) { return keys_of(declared.*parts); },
+          .options = [=](const DeclaredOptions& declared,
+                         const std::string& name) -> const std::vector<OptionSpec>* {
+            const auto found = (declared.*parts).find(name);
+            return found == (declared.*parts).end() ? nullptr : &found->second;
+          },
+          .get_options = [=](const Config& config) { return &(config.*section).options; },
+          .set_options = [=](Config& config,
+                             const Options& options) { (config.*section).options = options; }};
+}
+
 // Sections that have files of their own.
 Section run_section();
+Section model_section();
 Section network_section();
 
 }  // namespace trireme

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
-#include <set>
 #include <sstream>
 
 #include "base/text.hpp"
 #include "optim/optimizer.hpp"
+#include "optim/patterns.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -23,34 +23,9 @@ ParameterGroup with_defaults(const OptimizerConfig& config, const GroupConfig& o
   return group;
 }
 
-// What a pattern could have been: each name, and each with a '*' for its first or last components.
-std::vector<std::string> plausible_patterns(const std::vector<std::string>& names) {
-  std::set<std::string> patterns(names.begin(), names.end());
-  for (const std::string& name : names) {
-    for (std::size_t dot = name.find('.'); dot != std::string::npos;
-         dot = name.find('.', dot + 1)) {
-      patterns.insert(name.substr(0, dot + 1).append("*"));
-      patterns.insert(std::string("*").append(name, dot));
-    }
-  }
-  return {patterns.begin(), patterns.end()};
-}
-
 std::string where(const GroupConfig& group) {
   return (group.origin.empty() ? "" : group.origin + ": ") + "optimizer.groups: match '" +
          group.match + "'";
-}
-
-std::string matches_nothing(const GroupConfig& group, const std::vector<std::string>& names) {
-  std::string message = where(group) + " matches no parameter of the model; ";
-  const std::string hint = did_you_mean(group.match, plausible_patterns(names));
-  if (!hint.empty()) return message + hint;
-  message += "its parameters are";
-  constexpr std::size_t kShown = 8;
-  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) {
-    message += (i == 0 ? " '" : ", '") + names[i] + "'";
-  }
-  return message + (names.size() > kShown ? ", ..." : "");
 }
 
 std::string text_of(const std::vector<std::int64_t>& shape) {
@@ -72,7 +47,7 @@ std::string check_patterns(const OptimizerConfig& config, const std::vector<std:
       matches = matches || glob_match(group.match, names[p]);
       first = first || group_of[p] == static_cast<int>(g);
     }
-    if (!matches) errors += matches_nothing(group, names) + "\n";
+    if (!matches) errors += where(group) + " " + matches_nothing(group.match, names) + "\n";
     if (matches && !first) {
       errors += where(group) +
                 " has no effect: all it matches belongs to earlier groups; "
@@ -83,11 +58,12 @@ std::string check_patterns(const OptimizerConfig& config, const std::vector<std:
 }
 
 std::string check_matrices(const ResolvedGroups& resolved, const std::vector<std::string>& names,
-                           const std::vector<std::vector<std::int64_t>>& shapes) {
+                           const std::vector<std::vector<std::int64_t>>& shapes,
+                           const std::vector<bool>& frozen) {
   std::string errors;
   for (std::size_t p = 0; p < names.size(); ++p) {
     const ParameterGroup& group = resolved.groups[static_cast<std::size_t>(resolved.group_of[p])];
-    if (group.frozen || shapes[p].size() >= 2) continue;
+    if (group.frozen || (!frozen.empty() && frozen[p]) || shapes[p].size() >= 2) continue;
     if (!make_optimizer(group.settings)->needs_whole_parameters()) continue;
     errors += "optimizer.groups: match '" + group.match + "': " + group.settings.name +
               " updates matrices, but parameter '" + names[p] + "' has shape " +
@@ -100,8 +76,11 @@ std::string check_matrices(const ResolvedGroups& resolved, const std::vector<std
 }  // namespace
 
 ResolvedGroups resolve_groups(const OptimizerConfig& config, const std::vector<std::string>& names,
-                              const std::vector<std::vector<std::int64_t>>& shapes) {
+                              const std::vector<std::vector<std::int64_t>>& shapes,
+                              const std::vector<bool>& frozen) {
   TRIREME_ASSERT(names.size() == shapes.size(), "each parameter has a name and a shape");
+  TRIREME_ASSERT(frozen.empty() || frozen.size() == names.size(),
+                 "each parameter is frozen or not");
   ResolvedGroups resolved;
   for (const GroupConfig& group : config.groups) {
     resolved.groups.push_back(with_defaults(config, group));
@@ -114,8 +93,8 @@ ResolvedGroups resolve_groups(const OptimizerConfig& config, const std::vector<s
     while (!glob_match(resolved.groups[static_cast<std::size_t>(group)].match, name)) ++group;
     resolved.group_of.push_back(group);
   }
-  std::string errors =
-      check_patterns(config, names, resolved.group_of) + check_matrices(resolved, names, shapes);
+  std::string errors = check_patterns(config, names, resolved.group_of) +
+                       check_matrices(resolved, names, shapes, frozen);
   if (!errors.empty()) {
     errors.pop_back();  // the last line break
     throw ConfigError(errors);

@@ -57,8 +57,10 @@ struct ResolvedGroups {
 
 // First match wins; '*' matches any characters, '?' one. Throws one ConfigError with all errors: a
 // pattern that matches no parameter (with the nearest names), or only parameters of earlier groups;
-// a matrix rule for a parameter of fewer than two dimensions whose group is not frozen.
+// a matrix rule for a parameter of fewer than two dimensions that is not frozen, by its group or by
+// frozen[parameter] (empty: none).
 ResolvedGroups resolve_groups(const OptimizerConfig& config, const std::vector<std::string>& names,
-                              const std::vector<std::vector<std::int64_t>>& shapes);
+                              const std::vector<std::vector<std::int64_t>>& shapes,
+                              const std::vector<bool>& frozen = {});
 
 }  // namespace trireme

@@ -14,6 +14,7 @@
 #include "comm/agree.hpp"
 #include "comm/shared_error.hpp"
 #include "data/loader.hpp"
+#include "optim/patterns.hpp"
 #include "trireme/model.hpp"
 
 namespace trireme {
@@ -73,7 +74,7 @@ void use_channels_last(Model& model) {
   }
 }
 
-void sort_parameters(Replica& replica, const OptimizerConfig& config) {
+void sort_parameters(Replica& replica, const Config& config) {
   const std::vector<NamedTensor> all = unique_tensors(replica.model->named_parameters());
   std::vector<std::string> names;
   std::vector<std::vector<std::int64_t>> shapes;
@@ -81,10 +82,12 @@ void sort_parameters(Replica& replica, const OptimizerConfig& config) {
     names.push_back(parameter.name);
     shapes.push_back(parameter.tensor.sizes().vec());
   }
-  ResolvedGroups resolved = resolve_groups(config, names, shapes);
+  const std::vector<bool> frozen = matched_by(config.model.freeze, names, "model.freeze");
+  ResolvedGroups resolved = resolve_groups(config.optimizer, names, shapes, frozen);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const int group = resolved.group_of[i];
-    if (!all[i].tensor.requires_grad() || resolved.groups[static_cast<std::size_t>(group)].frozen) {
+    if (!all[i].tensor.requires_grad() || frozen[i] ||
+        resolved.groups[static_cast<std::size_t>(group)].frozen) {
       all[i].tensor.set_requires_grad(false);
       replica.frozen.push_back(all[i]);
     } else {
@@ -158,18 +161,20 @@ Replica make_replica(const Config& config, const ModelEntry& entry, const Datase
   use_precision(*replica.model, precision_of(config.train.precision));
   if (config.model.channels_last) use_channels_last(*replica.model);
   replica.model->to(device);
-  sort_parameters(replica, config.optimizer);
+  sort_parameters(replica, config);
   if (replica.trained.empty()) {
     throw ConfigError("model '" + config.model.name +
-                      "' has no parameter left to train: check the frozen groups");
+                      "' has no parameter left to train: check model.freeze and optimizer.groups");
   }
   return replica;
 }
 
 void start_equal(Replica& replica, const Dataset& train, const InputFormat& format,
-                 Communicator& communicator) {
+                 Communicator& communicator, const std::function<void()>& load) {
   collectively(communicator, [&] {
-    if (communicator.rank() == 0) show_first_samples(*replica.model, train, format);
+    if (communicator.rank() != 0) return;
+    show_first_samples(*replica.model, train, format);
+    if (load) load();
   });
   require_equal(communicator, "the model's parameters", describe(replica));
   for (const auto* tensors : {&replica.trained, &replica.frozen, &replica.buffers}) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "optim/optimizer.hpp"
+#include "optim/patterns.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -120,6 +121,35 @@ TEST(Groups, AMatrixRuleRefusesVectorsThatItWouldTrain) {
   config.groups[0].frozen = false;
   config.groups[0].name = "adamw";
   EXPECT_EQ(message_of(config), "no ConfigError");
+}
+
+TEST(Patterns, MatchAllNamesThatAnyOfThemMatches) {
+  EXPECT_THAT(matched_by({"whiten.*", "*.conv?.weight"}, kNames, "model.freeze"),
+              ElementsAre(true, true, true, false));
+  EXPECT_THAT(matched_by({}, kNames, "model.freeze"), ElementsAre(false, false, false, false));
+}
+
+TEST(Patterns, ThatMatchNothingAreNamedTogetherWithSuggestions) {
+  try {
+    matched_by({"whitten.*", "head.weight", "nothing like it"}, kNames, "model.freeze");
+    ADD_FAILURE() << "no ConfigError";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("model.freeze: 'whitten.*' matches no parameter of the model; did "
+                                "you mean 'whiten.*'"),
+                      HasSubstr("\nmodel.freeze: 'nothing like it' matches no parameter"),
+                      HasSubstr("its parameters are 'whiten.weight'"),
+                      Not(HasSubstr("'head.weight' matches"))));
+  }
+}
+
+// A rule for matrices has nothing to update in a frozen vector.
+TEST(Groups, AMatrixRuleMayHaveFrozenVectors) {
+  OptimizerConfig config = base();
+  config.name = "muon";
+  EXPECT_THROW(resolve_groups(config, kNames, kShapes), ConfigError);
+  EXPECT_THROW(resolve_groups(config, kNames, kShapes, {true, false, false, true}), ConfigError);
+  EXPECT_NO_THROW(resolve_groups(config, kNames, kShapes, {false, true, false, false}));
 }
 
 }  // namespace
