@@ -34,6 +34,7 @@ class Kill(TrainerTest):
             job = self.start(self.config, f"run.dir={run.path}", *self.overrides, ranks=ranks)
             pid = job.rank(victim)
             self.wait_for_step(run, step)
+            wait_until(run.steps, "a checkpoint is committed")  # behind its step
             os.kill(pid, signal.SIGKILL)
             self.finish(job, 137)
             self.assertGreater(run.steps()[-1], 0)

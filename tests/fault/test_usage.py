@@ -96,7 +96,7 @@ class Evaluation(TrainerTest):
 
     def test_beside_a_run_that_removes_its_checkpoints(self) -> None:
         run = self.run_dir("run")
-        job = self.start(self.config, "run.dir=runs/run", "train.epochs=60", "checkpoint.keep=1",
+        job = self.start(self.config, "run.dir=runs/run", "train.epochs=40", "checkpoint.keep=1",
                          "checkpoint.every_steps=1", "data.validation_fraction=0")
         self.wait_for_step(run, 5)
         while job.process.poll() is None:

@@ -60,13 +60,10 @@ struct TrainRequest {
   int ranks_per_node = 0;  // as CommandLine's
 };
 
-// Rank 0's directory of the run, with room for a checkpoint. A new one holds nothing yet.
-RunDirectory open_directory(TrainRequest& request, const Session& session,
-                            const RankCounts& ranks) {
-  RunDirectory directory = request.directory ? std::move(*request.directory)
-                                             : RunDirectory::create(request.config.run.dir);
-  directory.require_space(estimate(session, ranks).checkpoint_bytes);
-  return directory;
+// Rank 0's directory of the run. A new one holds nothing yet.
+RunDirectory open_directory(TrainRequest& request) {
+  return request.directory ? std::move(*request.directory)
+                           : RunDirectory::create(request.config.run.dir);
 }
 
 // What is said at the end: how to go on.
@@ -118,7 +115,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   std::string environment = started.environment.json;
   collectively(world, [&] {
     if (world.rank() != 0) return;
-    directory = open_directory(request, session, counts_of(world));
+    directory = open_directory(request);
     if (fs::exists(directory->file("env.json")))
       environment =
           keep_found_at_start(RunDirectory::read(directory->path(), "env.json"), environment);

@@ -184,6 +184,7 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
                      .stop_requested = options.stop_requested,
                      .take_save_request = options.take_save_request});
   });
+  trainer_->prepare_to_save();
   return *trainer_;
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@
 #include "trireme/communicator.hpp"
 
 namespace trireme {
+
+struct FileLayout;
 
 // Logical shape, contiguous (row-major) bytes. name is the HDF5 path:
 // "parameters/layer1.0.conv1.weight". It has a group, and no part of it is empty, "." or "..".
@@ -31,30 +34,45 @@ struct ArrayInfo {
   bool operator==(const ArrayInfo&) const = default;
 };
 
-// Writes CHECKPOINTS/step-00000120/ as a whole or not at all: temporary directory, model.h5 and
-// manifest.json with the XXH3-128 of it, fsync of files and directories, rename. A destructor
-// without commit() removes the temporary. Until commit() the writer holds a copy of all arrays in
-// memory (Note [Image first] in hdf5_image.hpp).
-class CheckpointWriter {
+// Where everything lies in the model.h5 of these arrays (Note [HDF5 lays out, we fill] in
+// hdf5_layout.hpp). A run lays its file out once, keeps it in memory as an image, and fills that
+// again for each checkpoint.
+class ArchiveLayout {
  public:
-  // Makes the directory CHECKPOINTS where it is missing (not its parents). step >= 0.
-  CheckpointWriter(std::filesystem::path checkpoints, std::int64_t step);
-  ~CheckpointWriter();
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  // arrays: each name once. state_bytes: room for the training state's text.
+  ArchiveLayout(std::vector<ArrayInfo> arrays, std::size_t state_bytes);
+  ~ArchiveLayout();
+  ArchiveLayout(ArchiveLayout&&) noexcept;
+  ArchiveLayout& operator=(ArchiveLayout&&) noexcept;
 
-  // data is copied before the call returns. A name may be added once.
-  void add(const ArrayInfo& info, std::span<const std::byte> data);
-  // state: JSON text of the training state, not empty, stored as dataset "state". Returns the
-  // committed directory; `latest` then names it (a symbolic link, replaced atomically). Committing
-  // a step that exists already replaces it (Note [Replacing a step] in directory.hpp). Called once.
-  std::filesystem::path commit(const std::string& state);
-  std::int64_t size_bytes() const;  // of all files, after commit
+  const std::vector<ArrayInfo>& arrays() const { return arrays_; }
+  std::size_t size_bytes() const;                  // of model.h5
+  std::size_t offset_of(std::size_t array) const;  // where its bytes belong in the image
+
+  // image: size_bytes() zero bytes. They become a model.h5 in which every array is zero.
+  void begin(std::span<std::byte> image) const;
+  // The image, with all arrays in their places, is then the model.h5 of this step. state: JSON text
+  // of the training state, not empty, no longer than the room.
+  void set_state(std::span<std::byte> image, std::int64_t step, const std::string& state) const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::vector<ArrayInfo> arrays_;
+  std::size_t state_bytes_;
+  std::unique_ptr<FileLayout> file_;
 };
+
+struct CommittedCheckpoint {
+  std::filesystem::path directory;
+  std::int64_t size_bytes = 0;  // of all files
+};
+
+// Writes CHECKPOINTS/step-00000120/ as a whole or not at all: temporary directory, model.h5 and
+// manifest.json with the XXH3-128 of it, fsync of files and directories, rename; then `latest`
+// names it (a symbolic link, replaced atomically). Where it fails, the temporary is removed. Makes
+// the directory CHECKPOINTS where it is missing (not its parents). Committing a step that exists
+// already replaces it (Note [Replacing a step] in directory.hpp). step >= 0.
+CommittedCheckpoint commit_checkpoint(const std::filesystem::path& checkpoints, std::int64_t step,
+                                      std::span<const std::byte> image);
 
 // Verifies the manifest's hash before it parses anything, then the structure. Errors say which file
 // fails how.
@@ -87,13 +105,23 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 std::optional<std::filesystem::path> find_newest_good(
     const std::filesystem::path& checkpoints, const std::function<void(const std::string&)>& warn);
 
+// Whether there is a committed one of this step.
+bool has_checkpoint(const std::filesystem::path& checkpoints, std::int64_t step);
+
 // `best` becomes a link to this checkpoint, which must exist.
 void mark_best(const std::filesystem::path& checkpoints, std::int64_t step);
 
-// Removes all but the newest `keep` (>= 1) and the best, oldest first. Counts from `latest`
-// backwards: checkpoints of later steps, which a resume passed over because they were damaged,
-// neither count nor go. Each one is renamed to a temporary name before it is deleted, so a kill in
-// between leaves no half one.
-void rotate_checkpoints(const std::filesystem::path& checkpoints, std::int64_t keep);
+// Removes what is older than the newest `keep` (>= 1), oldest first, but never the best. Counts
+// from `latest` backwards, so that the newest is the one that was committed last. Steps in
+// `doubtful` are known not to verify, or not known to: they do not count, so that they never take
+// the place of one that does, and go with what is older than all that are kept. Each one is renamed
+// to a temporary name before it is deleted, so a kill in between leaves no half one.
+void rotate_checkpoints(const std::filesystem::path& checkpoints, std::int64_t keep,
+                        const std::set<std::int64_t>& doubtful = {});
+
+// Throws CheckpointError unless there is room for as many checkpoints of this size, those that are
+// there already among them.
+void require_room(const std::filesystem::path& checkpoints, std::int64_t count,
+                  std::int64_t size_bytes);
 
 }  // namespace trireme

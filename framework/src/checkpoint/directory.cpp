@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/directory.hpp"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <map>
@@ -12,6 +15,7 @@
 #include "base/files.hpp"
 #include "base/inject.hpp"
 #include "checkpoint/archive.hpp"
+#include "checkpoint/manifest.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -124,8 +128,12 @@ std::optional<fs::path> find_newest_good(const fs::path& checkpoints,
                         reasons);
 }
 
+bool has_checkpoint(const fs::path& checkpoints, std::int64_t step) {
+  return checkpoints_by_step(checkpoints).contains(step);
+}
+
 void mark_best(const fs::path& checkpoints, std::int64_t step) {
-  if (!checkpoints_by_step(checkpoints).contains(step)) {
+  if (!has_checkpoint(checkpoints, step)) {
     throw CheckpointError("cannot mark " + step_name(step) + " as best: " + checkpoints.string() +
                           " has no such checkpoint");
   }
@@ -133,17 +141,44 @@ void mark_best(const fs::path& checkpoints, std::int64_t step) {
   replace_link(checkpoints / "best", step_name(step));
 }
 
-void rotate_checkpoints(const fs::path& checkpoints, std::int64_t keep) {
+void rotate_checkpoints(const fs::path& checkpoints, std::int64_t keep,
+                        const std::set<std::int64_t>& doubtful) {
   TRIREME_ASSERT(keep >= 1, "rotation would remove the newest checkpoint");
-  const auto all = checkpoints_by_step(checkpoints);
+  auto all = checkpoints_by_step(checkpoints);
   const std::optional<std::int64_t> latest = linked_step(checkpoints / "latest");
   const std::optional<std::int64_t> best = linked_step(checkpoints / "best");
-  const auto end = latest ? all.upper_bound(*latest) : all.end();
-  const std::int64_t excess = std::distance(all.begin(), end) - keep;
-  if (excess <= 0) return;
-  for (auto it = all.begin(); it != std::next(all.begin(), excess); ++it) {
+  auto oldest_kept = latest ? all.upper_bound(*latest) : all.end();
+  for (std::int64_t kept = 0; kept < keep && oldest_kept != all.begin();) {
+    --oldest_kept;
+    if (!doubtful.contains(oldest_kept->first)) ++kept;
+  }
+  for (auto it = all.begin(); it != oldest_kept; ++it) {
     if (it->first != best) discard(it->second);
   }
+}
+
+void require_room(const fs::path& checkpoints, std::int64_t count, std::int64_t size_bytes) {
+  std::int64_t there = 0;
+  for (const auto& [step, path] : checkpoints_by_step(checkpoints)) {
+    std::error_code none;  // one that lacks a file will be replaced or stay small
+    for (const char* name : {kModelFile, kManifestFile}) {
+      const std::uintmax_t bytes = fs::file_size(path / name, none);
+      if (!none) there += static_cast<std::int64_t>(bytes);
+    }
+  }
+  std::error_code error;
+  const fs::path place = fs::exists(checkpoints, error) ? checkpoints : checkpoints.parent_path();
+  struct statvfs info {};
+  if (::statvfs(place.c_str(), &info) != 0) throw_errno("measure the free space of", place, errno);
+  const auto free = static_cast<std::int64_t>(std::uint64_t{info.f_bavail} * info.f_frsize);
+  const std::int64_t wanted = count * size_bytes - there;
+  if (free >= wanted) return;
+  throw CheckpointError(place.string() + " has " + std::to_string(free) + " bytes free, " +
+                        std::to_string(wanted) + " are needed: up to " + std::to_string(count) +
+                        " checkpoints of " + std::to_string(size_bytes) + " bytes lie there, " +
+                        std::to_string(there) +
+                        " bytes do already; free some, lower checkpoint.keep or choose another "
+                        "run.dir");
 }
 
 }  // namespace trireme

@@ -37,10 +37,15 @@ void throw_hdf5_error(std::string_view action, std::string_view name) {
   throw CheckpointError("cannot " + std::string(action) + " " + std::string(name) + ": " + reasons);
 }
 
+void Hdf5Id::finish(std::string_view name) {
+  const hid_t id = std::exchange(id_, H5I_INVALID_HID);
+  hdf5_call("close", name, [&] { return close_(id); });
+}
+
 Hdf5Id::~Hdf5Id() {
   if (id_ < 0) return;
   const std::lock_guard lock(hdf5_lock());
-  // Nothing is lost when this fails: written data is taken out of the image before it is closed.
+  // Nothing is lost when this fails: a file that was written is closed by finish().
   static_cast<void>(close_(id_));
 }
 

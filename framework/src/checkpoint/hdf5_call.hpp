@@ -43,6 +43,8 @@ class Hdf5Id {
   ~Hdf5Id();
 
   hid_t get() const { return id_; }
+  // Closes a file that was written: what is lost is told. Throws CheckpointError.
+  void finish(std::string_view name);
 
  private:
   hid_t id_;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <new>
 
-#include "checkpoint/hdf5_image.hpp"
 #include "checkpoint/hdf5_types.hpp"
+#include "checkpoint/manifest.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -55,19 +55,19 @@ Hdf5Reader::Hdf5Reader(const std::filesystem::path& path)
     throw CheckpointError(path_ + " is an HDF5 file, but not one of Trireme: it has no attribute " +
                           kFormatAttribute);
   }
-  const std::int64_t format = read_number(kFormatAttribute);
-  if (format > kCheckpointFormat) {
-    throw CheckpointError(path_ + ": format " + std::to_string(format) +
+  format_ = read_attribute(kFormatAttribute);
+  if (format_ > kCheckpointFormat) {
+    throw CheckpointError(path_ + ": format " + std::to_string(format_) +
                           " was written by a newer Trireme; this one reads up to format " +
                           std::to_string(kCheckpointFormat));
   }
-  step_ = read_number(kStepAttribute);
+  step_ = format_ == 1 ? read_attribute(kStepName) : read_step();
   state_ = read_state();
   collect("", 0);
   std::ranges::sort(arrays_, {}, &ArrayInfo::name);
 }
 
-std::int64_t Hdf5Reader::read_number(const char* attribute) const {
+std::int64_t Hdf5Reader::read_attribute(const char* attribute) const {
   const std::string where = path_ + " attribute " + attribute;
   const Hdf5Id id = hdf5_object("open", where, H5Aclose,
                                 [&] { return H5Aopen(file_.get(), attribute, H5P_DEFAULT); });
@@ -79,6 +79,18 @@ std::int64_t Hdf5Reader::read_number(const char* attribute) const {
   std::int64_t value = 0;
   hdf5_call("read", where, [&] { return H5Aread(id.get(), H5T_NATIVE_INT64, &value); });
   return value;
+}
+
+std::int64_t Hdf5Reader::read_step() const {
+  const Hdf5Id dataset = hdf5_object("open", path_ + " dataset " + kStepName, H5Dclose,
+                                     [&] { return H5Dopen2(file_.get(), kStepName, H5P_DEFAULT); });
+  const ArrayInfo info = describe(dataset, kStepName);
+  if (info.dtype != DType::kI64 || !info.shape.empty()) {
+    throw CheckpointError(path_ + " dataset " + kStepName + " is not one 64-bit integer");
+  }
+  std::int64_t step = 0;
+  read(info, std::as_writable_bytes(std::span(&step, 1)));
+  return step;
 }
 
 std::string Hdf5Reader::read_state() const {
@@ -99,7 +111,7 @@ std::string Hdf5Reader::read_state() const {
   hdf5_call("read", where, [&] {
     return H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data());
   });
-  return text;
+  return text.substr(0, text.find('\0'));  // the rest is room
 }
 
 void Hdf5Reader::collect(const std::string& group, int depth) {
@@ -119,7 +131,7 @@ void Hdf5Reader::collect(const std::string& group, int depth) {
     std::string full = group;
     if (!full.empty()) full += '/';
     full += name;
-    if (full == kStateDataset) continue;
+    if (full == kStateDataset || full == kStepName) continue;
     const Hdf5Id object = hdf5_object("open", path_ + " object " + full, H5Oclose,
                                       [&] { return H5Oopen(id.get(), name.c_str(), H5P_DEFAULT); });
     const H5I_type_t kind = hdf5_call("inspect", full, [&] { return H5Iget_type(object.get()); });

@@ -10,9 +10,10 @@
 
 namespace trireme {
 
-// Attributes of the root, 64-bit integers; the first doubles as the mark of a Trireme file.
+// An attribute of the root, a 64-bit integer; it doubles as the mark of a Trireme file.
 inline constexpr const char* kFormatAttribute = "trireme_format";
-inline constexpr const char* kStepAttribute = "step";
+// A dataset, a 64-bit integer; in format 1 an attribute of the root.
+inline constexpr const char* kStepName = "step";
 inline constexpr const char* kStateDataset = "state";
 
 // The little-endian type in which dtype is stored; owned by HDF5.

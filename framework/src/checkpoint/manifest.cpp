@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/files.hpp"
-#include "checkpoint/hdf5_image.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -65,7 +64,7 @@ std::string manifest_text(const Manifest& manifest) {
                      {"size_bytes", manifest.model_bytes},
                      {"xxh3_128", manifest.model_hash}};
   const Json json = {{"format", kFormatName},
-                     {"version", kCheckpointFormat},
+                     {"version", manifest.format},
                      {"step", manifest.step},
                      {"files", Json::array({file})}};
   constexpr int kIndent = 2;
@@ -85,8 +84,10 @@ Manifest parse_manifest(const std::string& text, const fs::path& path) {
            " was written by a newer Trireme; this one reads " + "up to format " +
            std::to_string(kCheckpointFormat));
     }
+    if (version < 1) fail("it is damaged or was edited");
     const Json& file = json.at("files").at(0);
-    const Manifest manifest{.step = json.at("step").get<std::int64_t>(),
+    const Manifest manifest{.format = version,
+                            .step = json.at("step").get<std::int64_t>(),
                             .model_bytes = file.at("size_bytes").get<std::int64_t>(),
                             .model_hash = file.at("xxh3_128").get<std::string>()};
     if (manifest_text(manifest) != text) fail("it is damaged or was edited");

@@ -13,6 +13,9 @@ struct XXH3_state_s;
 
 namespace trireme {
 
+// Format of model.h5 and of the manifest that is written. A reader takes this one and older ones.
+inline constexpr std::int64_t kCheckpointFormat = 2;
+
 inline constexpr const char* kModelFile = "model.h5";
 inline constexpr const char* kManifestFile = "manifest.json";
 
@@ -29,6 +32,7 @@ class ContentHash {
 };
 
 struct Manifest {
+  std::int64_t format = kCheckpointFormat;
   std::int64_t step = 0;
   std::int64_t model_bytes = 0;  // size of model.h5
   std::string model_hash;        // ContentHash::hex of model.h5

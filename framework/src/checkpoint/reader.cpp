@@ -35,6 +35,11 @@ struct CheckpointReader::State {
 CheckpointReader::CheckpointReader(const fs::path& directory)
     : state_(std::make_unique<State>(directory)) {
   require_step(directory, state_->manifest.step, (directory / kManifestFile).string());
+  if (state_->file.format() != state_->manifest.format) {
+    throw CheckpointError((directory / kModelFile).string() + " is of format " +
+                          std::to_string(state_->file.format()) + ", its manifest says format " +
+                          std::to_string(state_->manifest.format));
+  }
   if (state_->file.step() != state_->manifest.step) {
     throw CheckpointError((directory / kModelFile).string() + " is of step " +
                           std::to_string(state_->file.step()) + ", its manifest says step " +

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -108,17 +107,6 @@ void RunDirectory::write(const std::string& name, std::string_view text) const {
 std::string RunDirectory::read(const fs::path& path, const std::string& name) {
   constexpr std::size_t kLimit = std::size_t{64} << 20;
   return read_file(path / name, kLimit);
-}
-
-void RunDirectory::require_space(std::int64_t size_bytes) const {
-  struct statvfs info {};
-  if (::statvfs(path_.c_str(), &info) != 0) throw_errno("measure the free space of", path_, errno);
-  const std::uint64_t free_bytes = std::uint64_t{info.f_bavail} * info.f_frsize;
-  if (free_bytes < static_cast<std::uint64_t>(size_bytes)) {
-    throw CheckpointError("run directory " + path_.string() + " has " + std::to_string(free_bytes) +
-                          " bytes free, " + std::to_string(size_bytes) +
-                          " are needed; free some or choose another run.dir");
-  }
 }
 
 }  // namespace trireme

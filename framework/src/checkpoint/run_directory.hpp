@@ -35,9 +35,6 @@ class RunDirectory {
   // followed.
   void write(const std::string& name, std::string_view text) const;
 
-  // Throws unless the file system has room for this many more bytes.
-  void require_space(std::int64_t size_bytes) const;
-
  private:
   explicit RunDirectory(std::filesystem::path path);
 

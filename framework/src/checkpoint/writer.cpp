@@ -2,14 +2,16 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "base/files.hpp"
 #include "base/inject.hpp"
 #include "checkpoint/archive.hpp"
 #include "checkpoint/directory.hpp"
-#include "checkpoint/hdf5_image.hpp"
-#include "checkpoint/hdf5_types.hpp"
+#include "checkpoint/hdf5_layout.hpp"
 #include "checkpoint/manifest.hpp"
 #include "trireme/error.hpp"
 
@@ -41,6 +43,23 @@ std::string write_hashed(const fs::path& path, std::span<const std::byte> data) 
   return hash.hex();
 }
 
+// An empty directory that is gone at the end, unless it has got another name.
+struct Temporary {
+  explicit Temporary(fs::path name) : path(std::move(name)) {
+    remove_tree(path);
+    make_directory(path);
+  }
+  ~Temporary() {
+    // An error is on its way already; a leftover is removed by the next run (remove_leftovers).
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  const fs::path path;
+};
+
 }  // namespace
 
 std::size_t ArrayInfo::size_bytes() const {
@@ -49,59 +68,56 @@ std::size_t ArrayInfo::size_bytes() const {
   return count * size_of(dtype);
 }
 
-struct CheckpointWriter::State {
-  fs::path checkpoints;
-  std::int64_t step = 0;
-  fs::path temporary;
-  std::unique_ptr<Hdf5Image> image;  // none after commit
-  std::int64_t size_bytes = 0;
-};
+ArchiveLayout::ArchiveLayout(std::vector<ArrayInfo> arrays, std::size_t state_bytes)
+    : arrays_(std::move(arrays)),
+      state_bytes_(state_bytes),
+      file_(std::make_unique<FileLayout>(lay_out_file(arrays_, state_bytes))) {}
 
-CheckpointWriter::CheckpointWriter(fs::path checkpoints, std::int64_t step)
-    : state_(std::make_unique<State>()) {
+ArchiveLayout::~ArchiveLayout() = default;
+ArchiveLayout::ArchiveLayout(ArchiveLayout&&) noexcept = default;
+ArchiveLayout& ArchiveLayout::operator=(ArchiveLayout&&) noexcept = default;
+
+std::size_t ArchiveLayout::size_bytes() const { return file_->size_bytes; }
+
+std::size_t ArchiveLayout::offset_of(std::size_t array) const { return file_->offsets[array]; }
+
+void ArchiveLayout::begin(std::span<std::byte> image) const {
+  TRIREME_ASSERT(image.size() == file_->size_bytes, "an image of another size");
+  std::ranges::copy(file_->head, image.begin());
+}
+
+void ArchiveLayout::set_state(std::span<std::byte> image, std::int64_t step,
+                              const std::string& state) const {
+  static_assert(std::endian::native == std::endian::little, "files are little-endian");
+  TRIREME_ASSERT(!state.empty() && state.size() <= state_bytes_,
+                 "a state of " + std::to_string(state.size()) + " bytes, there is room for " +
+                     std::to_string(state_bytes_));
+  std::memcpy(image.data() + file_->step_offset, &step, sizeof(step));
+  const std::span<std::byte> room = image.subspan(file_->state_offset, state_bytes_);
+  const auto end = std::ranges::copy(std::as_bytes(std::span(state)), room.begin()).out;
+  std::fill(end, room.end(), std::byte{0});
+}
+
+CommittedCheckpoint commit_checkpoint(const fs::path& checkpoints, std::int64_t step,
+                                      std::span<const std::byte> image) {
   TRIREME_ASSERT(step >= 0, "negative step");
   fault_point(FaultPoint::kCheckpointOpen);
   make_directory(checkpoints);
-  state_->temporary = temporary_path(checkpoints, step_name(step));
-  state_->checkpoints = std::move(checkpoints);
-  state_->step = step;
-  state_->image = std::make_unique<Hdf5Image>(step);
-  remove_tree(state_->temporary);
-  make_directory(state_->temporary);
-}
-
-CheckpointWriter::~CheckpointWriter() {
-  // An error is on its way already; a leftover is removed by the next run (remove_leftovers).
-  std::error_code ignored;
-  fs::remove_all(state_->temporary, ignored);
-}
-
-void CheckpointWriter::add(const ArrayInfo& info, std::span<const std::byte> data) {
-  TRIREME_ASSERT(state_->image != nullptr, "add after commit");
-  state_->image->add_array(info, data);
-}
-
-fs::path CheckpointWriter::commit(const std::string& state) {
-  TRIREME_ASSERT(state_->image != nullptr, "commit after commit");
-  state_->image->add_text(kStateDataset, state);
-  const std::span<const std::byte> bytes = state_->image->finish();
-  Manifest manifest{.step = state_->step,
-                    .model_bytes = static_cast<std::int64_t>(bytes.size()),
-                    .model_hash = write_hashed(state_->temporary / kModelFile, bytes)};
-  state_->image.reset();
-  fault_point(FaultPoint::kCheckpointWritten, [&] { flip_bit(state_->temporary / kModelFile); });
+  const Temporary temporary(temporary_path(checkpoints, step_name(step)));
+  const Manifest manifest{.step = step,
+                          .model_bytes = static_cast<std::int64_t>(image.size()),
+                          .model_hash = write_hashed(temporary.path / kModelFile, image)};
+  fault_point(FaultPoint::kCheckpointWritten, [&] { flip_bit(temporary.path / kModelFile); });
   const std::string text = manifest_text(manifest);
   fault_point(FaultPoint::kCheckpointManifest);
-  write_hashed(state_->temporary / kManifestFile, std::as_bytes(std::span(text)));
-  sync_directory(state_->temporary);
+  write_hashed(temporary.path / kManifestFile, std::as_bytes(std::span(text)));
+  sync_directory(temporary.path);
   fault_point(FaultPoint::kCheckpointRename);
-  fs::path target = publish(state_->temporary, state_->checkpoints, state_->step);
+  fs::path target = publish(temporary.path, checkpoints, step);
   fault_point(FaultPoint::kCheckpointLatest);
-  replace_link(state_->checkpoints / "latest", target.filename().string());
-  state_->size_bytes = manifest.model_bytes + static_cast<std::int64_t>(text.size());
-  return target;
+  replace_link(checkpoints / "latest", target.filename().string());
+  return {.directory = std::move(target),
+          .size_bytes = manifest.model_bytes + static_cast<std::int64_t>(text.size())};
 }
-
-std::int64_t CheckpointWriter::size_bytes() const { return state_->size_bytes; }
 
 }  // namespace trireme

@@ -152,7 +152,9 @@ void JsonlWriter::on_checkpoint(const CheckpointEvent& event) {
                         {"step", event.step},
                         {"path", event.path},
                         {"size_bytes", event.size_bytes},
-                        {"seconds", event.seconds}}));
+                        {"seconds", event.seconds},
+                        {"stall_ms", event.stall_ms},
+                        {"waited_ms", event.waited_ms}}));
 }
 
 void JsonlWriter::on_end(const EndEvent& event) {

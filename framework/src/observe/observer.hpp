@@ -77,7 +77,9 @@ struct CheckpointEvent {
   std::int64_t step = 0;
   std::string path;
   std::int64_t size_bytes = 0;
-  double seconds = 0;
+  double seconds = 0;    // until it was committed; training goes on meanwhile
+  double stall_ms = 0;   // of them: training stood still
+  double waited_ms = 0;  // of those: for the checkpoint before to be committed
 };
 
 struct EndEvent {

@@ -151,7 +151,10 @@ std::string ProgressText::checkpoint(const CheckpointEvent& event) const {
   constexpr double kBytesPerMb = 1e6;
   return "checkpoint of step " + std::to_string(event.step) + "  " + event.path + "  (" +
          number("%.1f", static_cast<double>(event.size_bytes) / kBytesPerMb) + " MB, " +
-         number("%.1f", event.seconds) + " s)";
+         number("%.1f", event.seconds) + " s, stall " + number("%.0f", event.stall_ms) + " ms" +
+         (event.waited_ms >= 1
+              ? ", " + number("%.0f", event.waited_ms) + " ms of it for the one before)"
+              : ")");
 }
 
 std::string ProgressText::end(const EndEvent& event) const {

@@ -42,6 +42,12 @@ class ShardedUpdate {
   // How long the last step() waited for other ranks' parts, in milliseconds.
   double waited_ms() const { return waited_ms_; }
 
+  const FlatParameters& flat() const { return flat_; }
+  const Sharding& sharding() const { return sharding_; }
+  // Names of the slots that the rule of this parameter of flat() has: [slot number].
+  std::vector<std::string> slots_of(std::size_t parameter) const {
+    return rules_[static_cast<std::size_t>(group_of_[parameter])]->slots();
+  }
   // This rank's part of a bucket's flat tensor, and its optimizer state: [slot number].
   at::Tensor part(const at::Tensor& flat, std::size_t bucket) const;
   const std::vector<at::Tensor>& state(std::size_t bucket) const { return state_[bucket]; }

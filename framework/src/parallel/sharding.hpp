@@ -37,6 +37,8 @@ class Sharding {
   Communicator& summing() const { return sums_ == Sums::kApart ? *node_ : communicator_; }
   // How many sums there are: one, or one a node.
   int num_sums() const { return sums_ == Sums::kApart ? placement_.num_nodes : 1; }
+  // Whether the ranks of this node have all shards between them.
+  bool whole_on_node() const { return over_ == Over::kNode || placement_.num_nodes == 1; }
   // How many shards a bucket has; the same on every rank.
   int num_shards() const;
   // What this rank has of a bucket with these shard offsets: [num_shards()+1].

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/snapshot.hpp"
 
-#include <chrono>
 #include <memory>
 #include <set>
 #include <sstream>
 
 #include <ATen/core/grad_mode.h>
-#include <xxhash.h>
 
 #include "base/inject.hpp"
-#include "checkpoint/archive.hpp"
-#include "comm/agree.hpp"
 #include "comm/shared_error.hpp"
 
 namespace trireme {
-namespace {
 
 std::string parameter_path(const std::string& name) { return "parameters/" + name; }
 std::string buffer_path(const std::string& name) { return "buffers/" + name; }
@@ -30,18 +25,14 @@ ArrayInfo info_of(const std::string& path, const at::Tensor& tensor) {
   return {.name = path, .dtype = dtype_of(tensor), .shape = tensor.sizes().vec()};
 }
 
-// In host memory; the tensor itself where it lies there like that.
 at::Tensor row_major(const at::Tensor& tensor) {
   return tensor.detach().contiguous(at::MemoryFormat::Contiguous).cpu();
 }
 
+namespace {
+
 std::span<std::byte> bytes_of(const at::Tensor& row_major) {
   return {static_cast<std::byte*>(row_major.data_ptr()), row_major.nbytes()};
-}
-
-void add(CheckpointWriter& writer, const std::string& path, const at::Tensor& tensor) {
-  const at::Tensor dense = row_major(tensor);
-  writer.add(info_of(path, dense), bytes_of(dense));
 }
 
 // Everything but the optimizer's state.
@@ -52,20 +43,6 @@ std::vector<NamedTensor> model_tensors(const Replica& replica) {
   }
   for (const NamedTensor& t : replica.buffers) tensors.push_back({buffer_path(t.name), t.tensor});
   return tensors;
-}
-
-void require_equal_parameters(const Replica& replica, std::int64_t step,
-                              Communicator& communicator) {
-  std::vector<std::string> hashes;
-  for (const NamedTensor& t : model_tensors(replica)) {
-    if (!t.tensor.is_floating_point()) continue;  // each rank's own (BufferAverage)
-    const at::Tensor dense = row_major(t.tensor);
-    hashes.push_back("'" + t.name + "' XXH3 " +
-                     std::to_string(XXH3_64bits(dense.data_ptr(), dense.nbytes())));
-  }
-  collectively(communicator, [&] {
-    require_equal(communicator, "the parameters after step " + std::to_string(step), hashes);
-  });
 }
 
 void read_into(const CheckpointReader& reader, const std::string& path, const at::Tensor& tensor) {
@@ -132,47 +109,6 @@ void broadcast_text(std::string& text, Communicator& communicator) {
 }
 
 }  // namespace
-
-CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints,
-                              const StateDocument& document, const Replica& replica,
-                              Learner learner, Communicator& communicator) {
-  const auto start = std::chrono::steady_clock::now();
-  CheckpointEvent event{.step = document.state.step, .path = {}};
-  collectively(communicator, [] { fault_point(FaultPoint::kCheckpointBegin); });
-  require_equal_parameters(replica, document.state.step, communicator);
-  std::unique_ptr<CheckpointWriter> writer;
-  collectively(communicator, [&] {
-    if (communicator.rank() != 0) return;
-    writer = std::make_unique<CheckpointWriter>(checkpoints, document.state.step);
-    for (const NamedTensor& t : model_tensors(replica)) add(*writer, t.name, t.tensor);
-  });
-  std::string failure;  // thrown where all ranks are: the visits in between are collective
-  learner.update.visit_state([&](const ShardedUpdate::SlotTensor& slot) {
-    if (!failure.empty()) return;
-    try {
-      add(*writer, slot_path(slot.slot, replica.trained[slot.parameter].name), slot.tensor);
-    } catch (const CheckpointError& error) {
-      failure = error.what();
-    }
-  });
-  learner.reduction.visit_state(
-      [&](const std::string& slot, std::size_t parameter, const at::Tensor& tensor) {
-        if (!failure.empty()) return;
-        try {
-          add(*writer, compression_path(slot, replica.trained[parameter].name), tensor);
-        } catch (const CheckpointError& error) {
-          failure = error.what();
-        }
-      });
-  collectively(communicator, [&] {
-    if (!failure.empty()) throw CheckpointError(failure);
-    if (communicator.rank() != 0) return;
-    event.path = writer->commit(to_json(document)).string();
-    event.size_bytes = writer->size_bytes();
-  });
-  event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return event;
-}
 
 StateDocument restore_snapshot(const std::filesystem::path& directory, const Replica& replica,
                                const Learner* learner, Communicator& communicator) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training state's tensors between memory and checkpoint. Names in a checkpoint: parameters/NAME,
+// A training state's tensors in a checkpoint. Names in a checkpoint: parameters/NAME,
 // buffers/NAME, optimizer/SLOT/NAME, compression/SLOT/NAME; logical shapes. Layout of buckets and
 // shards leaves no trace, so any world size reads them.
 #pragma once
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "observe/observer.hpp"
+#include "checkpoint/archive.hpp"
 #include "parallel/gradient_reduction.hpp"
 #include "parallel/sharded_update.hpp"
 #include "train/replica.hpp"
@@ -21,12 +21,13 @@ struct Learner {
   GradientReduction& reduction;
 };
 
-// Collective. Proves that parameters and floating buffers are bitwise equal on all ranks
-// (SharedError where not), then rank 0 writes. SharedError (kCheckpoint) where that fails. On ranks
-// other than 0 the event holds the step only.
-CheckpointEvent save_snapshot(const std::filesystem::path& checkpoints,
-                              const StateDocument& document, const Replica& replica,
-                              Learner learner, Communicator& communicator);
+std::string parameter_path(const std::string& name);
+std::string buffer_path(const std::string& name);
+std::string slot_path(const std::string& slot, const std::string& name);
+std::string compression_path(const std::string& slot, const std::string& name);
+ArrayInfo info_of(const std::string& path, const at::Tensor& tensor);
+// In host memory; the tensor itself where it lies there like that.
+at::Tensor row_major(const at::Tensor& tensor);
 
 // Collective. Rank 0 reads `directory`, all ranks get the values. With a learner, its
 // state, too; without (evaluation) parameters and buffers only. What a compression keeps is taken

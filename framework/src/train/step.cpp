@@ -106,7 +106,9 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests re
   std::int64_t own_samples = 0;
   for (const auto& ids : micro_batches) own_samples += static_cast<std::int64_t>(ids.size());
   const double share = static_cast<double>(own_samples) / static_cast<double>(samples);
-  Sums local{.stop = requests.stop ? 1.0 : 0.0, .save = requests.save ? 1.0 : 0.0};
+  Sums local{.stop = requests.stop ? 1.0 : 0.0,
+             .save = requests.save ? 1.0 : 0.0,
+             .write_failed = requests.write_failed ? 1.0 : 0.0};
   context_->step = step;
   bad_samples_.clear();
 
@@ -176,6 +178,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests re
                 .comm_underflowed = static_cast<std::int64_t>(all.underflowed)},
       .stop = all.stop > 0,
       .save = all.save > 0,
+      .write_failed = all.write_failed > 0,
       .together = together};
   return outcome;
 }
@@ -220,9 +223,9 @@ void TrainingStep::backward(const at::Tensor& loss) const {
 }
 
 TrainingStep::Sums TrainingStep::agree(Sums local) const {
-  std::array<double, 8> numbers{local.loss,      local.metric,     local.not_finite,
-                                local.stop,      local.save,       local.bad_gradients,
-                                local.saturated, local.underflowed};
+  std::array<double, 9> numbers{local.loss,          local.metric, local.not_finite,
+                                local.stop,          local.save,   local.write_failed,
+                                local.bad_gradients, local.saturated, local.underflowed};
   ExactSum::Limbs& limbs = local.squares.limbs();
   Request sum = control_.all_reduce({numbers.data(), numbers.size(), DType::kF64});
   // Of this node's gradient where it trains for itself. (A GPU is a node of one rank.)
@@ -236,9 +239,10 @@ TrainingStep::Sums TrainingStep::agree(Sums local) const {
           .not_finite = numbers[2],
           .stop = numbers[3],
           .save = numbers[4],
-          .bad_gradients = numbers[5],
-          .saturated = numbers[6],
-          .underflowed = numbers[7],
+          .write_failed = numbers[5],
+          .bad_gradients = numbers[6],
+          .saturated = numbers[7],
+          .underflowed = numbers[8],
           .squares = local.squares};
 }
 

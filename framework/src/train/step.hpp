@@ -22,15 +22,18 @@ namespace trireme {
 
 struct StepOutcome {
   StepEvent event;
-  bool stop = false;     // some rank was asked to stop: agreed by all ranks
-  bool save = false;     // the same for a checkpoint
-  bool together = true;  // all nodes have the same parameters (SyncPeriod)
+  bool stop = false;          // some rank was asked to stop: agreed by all ranks
+  bool save = false;          // the same for a checkpoint
+  bool write_failed = false;  // some rank cannot write a checkpoint: agreed by all ranks
+  bool together = true;       // all nodes have the same parameters (SyncPeriod)
 };
 
-// What this rank was asked to do after the step.
+// What this rank was asked to do after the step, and what all have to know: it travels with the
+// step's sums.
 struct StepRequests {
   bool stop = false;
   bool save = false;
+  bool write_failed = false;  // a checkpoint that it was writing behind training
 };
 
 class TrainingStep {
@@ -54,7 +57,7 @@ class TrainingStep {
 
  private:
   struct Sums {  // of one step, over the ranks once agreed
-    double loss = 0, metric = 0, not_finite = 0, stop = 0, save = 0;
+    double loss = 0, metric = 0, not_finite = 0, stop = 0, save = 0, write_failed = 0;
     double bad_gradients = 0;               // ranks whose gradient is not finite
     double saturated = 0, underflowed = 0;  // elements
     ExactSum squares = {};                  // of gradients

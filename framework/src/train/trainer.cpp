@@ -70,21 +70,58 @@ StateDocument Trainer::restore(const std::filesystem::path& checkpoint) {
   }
   state_ = document.state;
   saved_step_ = state_.step;
-  relink_best(checkpoint);
+  take_up_checkpoints(checkpoint);
   return document;
 }
 
-// A run killed between writing its best checkpoint and linking it has no link, or that of an older
-// one.
-void Trainer::relink_best(const std::filesystem::path& checkpoint) {
+// What the state says of the checkpoints is true of the links, too: a run killed between writing
+// its best checkpoint and linking it has no link or that of an older one, and one that has passed
+// over a damaged checkpoint may have a link to that.
+void Trainer::take_up_checkpoints(const std::filesystem::path& checkpoint) {
   collectively(parts_.control, [&] {
     const bool here = parts_.control.rank() == 0 && checkpoint.parent_path() == parts_.checkpoints;
-    if (here && state_.best_metric && state_.best_step == state_.step)
-      mark_best(parts_.checkpoints, state_.step);
+    if (!here) return;
+    if (saver_ != nullptr) saver_->resume_from(state_.step);
+    if (state_.best_metric && has_checkpoint(parts_.checkpoints, state_.best_step))
+      mark_best(parts_.checkpoints, state_.best_step);
   });
 }
 
+void Trainer::prepare_to_save() {
+  if (parts_.checkpoints.empty()) return;
+  saver_ = std::make_unique<Saver>(SaverOptions{.checkpoints = parts_.checkpoints,
+                                                .keep = parts_.config.checkpoint.keep,
+                                                .most = most_checkpoints()},
+                                   parts_.replica, step_.learner(), document(), parts_.control);
+}
+
+// Those that rotation keeps, the best besides, and one that is being written; or as many as the
+// whole run writes.
+std::int64_t Trainer::most_checkpoints() const {
+  const Config& config = parts_.config;
+  const std::int64_t kept =
+      config.checkpoint.keep + (parts_.data.validation != nullptr ? 1 : 0) + 1;
+  const std::int64_t every = config.checkpoint.every_steps;
+  const double period =
+      config.train.eval_every_epochs * static_cast<double>(length_.steps_per_epoch);
+  const double steps = static_cast<double>(length_.total_steps);
+  const double written = 1 + (every > 0 ? steps / static_cast<double>(every) : 0) +
+                         (period > 0 ? std::min(steps, steps / period) : 0);
+  return written < static_cast<double>(kept) ? static_cast<std::int64_t>(written) : kept;
+}
+
 EndEvent Trainer::run() {
+  try {
+    return train();
+  } catch (const SharedError&) {
+    // All ranks end here; what is being written is a good checkpoint all the same.
+    if (saver_ != nullptr) saver_->settle();
+    report_saved();
+    throw;
+  }
+}
+
+EndEvent Trainer::train() {
   const auto start = std::chrono::steady_clock::now();
   parts_.observer.on_start({.step = state_.step,
                             .evaluation_pending = state_.evaluation_pending,
@@ -117,6 +154,8 @@ EndEvent Trainer::run() {
     step_ms += outcome.event.step_ms;
     parts_.observer.on_step(outcome.event);
     save_requested_ = save_requested_ || outcome.save;
+    report_saved();
+    if (outcome.write_failed) finish_saving();
     if (!outcome.together) continue;
     // A stop brings nodes together early; an evaluation is due when they would have been.
     const bool planned = step_.period().together_after(state_.step);
@@ -124,6 +163,7 @@ EndEvent Trainer::run() {
     save_if_due(stopped || done() || save_requested_);
     report_ranks_if_due(stopped || done());
   }
+  finish_saving();
   EndEvent end{.status = stopped ? "stopped" : out_of_patience() ? "early_stop" : "finished"};
   end.steps = state_.step;
   end.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -225,7 +265,8 @@ void Trainer::report_ranks_if_due(bool must) {
 
 StepRequests Trainer::requests() const {
   return {.stop = parts_.stop_requested(),
-          .save = parts_.take_save_request && parts_.take_save_request()};
+          .save = parts_.take_save_request && parts_.take_save_request(),
+          .write_failed = saver_ != nullptr && saver_->failed()};
 }
 
 void Trainer::save_if_due(bool must) {
@@ -235,29 +276,38 @@ void Trainer::save_if_due(bool must) {
   if (due && saved_step_ != state_.step) save();
 }
 
+StateDocument Trainer::document() const {
+  return {.state = state_,
+          .epoch = epoch(),
+          .world_size = parts_.control.size(),
+          .num_nodes = parts_.gradients.placement().num_nodes,
+          .config = dump_config(parts_.config),
+          .environment = parts_.environment};
+}
+
 void Trainer::save() {
-  if (parts_.checkpoints.empty()) return;
+  if (saver_ == nullptr) return;
   enter_phase(Phase::kCheckpoint);
-  const StateDocument document{.state = state_,
-                               .epoch = epoch(),
-                               .world_size = parts_.control.size(),
-                               .num_nodes = parts_.gradients.placement().num_nodes,
-                               .config = dump_config(parts_.config),
-                               .environment = parts_.environment};
-  const CheckpointEvent event = in_phase("checkpoint of step " + std::to_string(state_.step), [&] {
-    return save_snapshot(parts_.checkpoints, document, parts_.replica, step_.learner(),
-                         parts_.control);
-  });
+  in_phase("checkpoint of step " + std::to_string(state_.step),
+           [&] { saver_->save(document(), new_best_); });
   saved_step_ = state_.step;
   save_requested_ = false;
   // A request reaches ranks at different moments: what has come by now is followed, too.
   if (parts_.take_save_request) static_cast<void>(parts_.take_save_request());
-  collectively(parts_.control, [&] {
-    if (parts_.control.rank() != 0) return;
-    if (new_best_) mark_best(parts_.checkpoints, state_.step);
-    rotate_checkpoints(parts_.checkpoints, parts_.config.checkpoint.keep);
-  });
-  parts_.observer.on_checkpoint(event);
+  report_saved();  // one that this had to wait for
+}
+
+void Trainer::finish_saving() {
+  if (saver_ == nullptr) return;
+  enter_phase(Phase::kCheckpoint);
+  in_phase("writing the checkpoint of step " + std::to_string(saved_step_),
+           [&] { saver_->finish(); });
+  report_saved();
+}
+
+void Trainer::report_saved() {
+  if (saver_ == nullptr) return;
+  for (const CheckpointEvent& event : saver_->take_events()) parts_.observer.on_checkpoint(event);
 }
 
 }  // namespace trireme

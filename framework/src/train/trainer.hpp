@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "train/evaluation.hpp"
-#include "train/snapshot.hpp"
+#include "train/saver.hpp"
 #include "train/step.hpp"
 #include "train/training_state.hpp"
 
@@ -54,6 +54,9 @@ class Trainer {
  public:
   explicit Trainer(TrainerParts parts);  // collective
 
+  // Collective; before restore() and run(), where checkpoints are to be written. Takes the memory
+  // for it and looks for room on the disk. SharedError where there is not enough.
+  void prepare_to_save();
   // Collective; before run(). Goes on from this checkpoint instead of step 0. SharedError where it
   // is none, or beyond the run's length.
   StateDocument restore(const std::filesystem::path& checkpoint);
@@ -70,7 +73,8 @@ class Trainer {
   bool done() const { return state_.step >= length_.total_steps || out_of_patience(); }
 
  private:
-  void relink_best(const std::filesystem::path& checkpoint);
+  EndEvent train();
+  void take_up_checkpoints(const std::filesystem::path& checkpoint);
   enum class Evaluation { kNotDue, kDone, kCutOff };
   Evaluation evaluate_if_due();  // kCutOff: on a request to stop; then it is pending
   bool evaluate();               // false: cut off
@@ -82,6 +86,11 @@ class Trainer {
   StepRequests requests() const;
   void save_if_due(bool must);
   void save();
+  // Collective. Waits until what is being written is committed.
+  void finish_saving();
+  void report_saved();
+  StateDocument document() const;
+  std::int64_t most_checkpoints() const;
   bool out_of_patience() const;
   void report_ranks_if_due(bool must);
   double epoch() const {
@@ -92,6 +101,7 @@ class Trainer {
   Sampler sampler_;
   RunLength length_;
   TrainingStep step_;
+  std::unique_ptr<Saver> saver_;  // null: no checkpoints are written
   TrainingState state_;
   bool new_best_ = false;        // the last evaluation was the best so far
   bool save_requested_ = false;  // agreed by all ranks, and not followed yet

@@ -139,7 +139,7 @@ TEST_F(Damage, ManifestsThatAreNoneAreNamed) {
 }
 
 TEST_F(Damage, ANewerManifestIsNamedAsSuch) {
-  edit_manifest("\"version\": 1", "\"version\": 2");
+  edit_manifest("\"version\": 2", "\"version\": 3");
   EXPECT_THAT(reading_error(directory()), HasSubstr("written by a newer Trireme"));
 }
 
@@ -183,8 +183,14 @@ TEST_F(Damage, ForeignHdf5IsNamedAsSuch) {
 }
 
 TEST_F(Damage, ANewerModelFileIsNamedAsSuch) {
-  edit_model([](hid_t file) { set_number(file, "trireme_format", 2); });
+  edit_model([](hid_t file) { set_number(file, "trireme_format", 3); });
   EXPECT_THAT(reading_error(directory()), HasSubstr("written by a newer Trireme"));
+}
+
+TEST_F(Damage, AModelFileOfAnotherFormatThanItsManifestSaysIsNoticed) {
+  edit_manifest("\"version\": 2", "\"version\": 1");
+  EXPECT_THAT(reading_error(directory()),
+              AllOf(HasSubstr("is of format 2"), HasSubstr("manifest says format 1")));
 }
 
 TEST_F(Damage, AMissingStateIsNamed) {
@@ -193,8 +199,18 @@ TEST_F(Damage, AMissingStateIsNamed) {
 }
 
 TEST_F(Damage, AMissingStepIsNamed) {
-  edit_model([](hid_t file) { ASSERT_GE(H5Adelete(file, "step"), 0); });
+  edit_model([](hid_t file) { ASSERT_GE(H5Ldelete(file, "step", H5P_DEFAULT), 0); });
+  EXPECT_THAT(reading_error(directory()), HasSubstr("dataset step"));
+  edit_model([](hid_t file) { set_number(file, "trireme_format", 1); });
   EXPECT_THAT(reading_error(directory()), HasSubstr("attribute step"));
+}
+
+TEST_F(Damage, AStepThatIsNoNumberIsNamed) {
+  edit_model([](hid_t file) {
+    ASSERT_GE(H5Ldelete(file, "step", H5P_DEFAULT), 0);
+    ASSERT_GE(H5Lcreate_hard(file, "parameters/mask", file, "step", H5P_DEFAULT, H5P_DEFAULT), 0);
+  });
+  EXPECT_THAT(reading_error(directory()), HasSubstr("step is not one 64-bit integer"));
 }
 
 TEST_F(Damage, AStateThatIsNoTextIsNamed) {

@@ -120,6 +120,35 @@ TEST(Rotate, KeepsAllWhereThereAreFew) {
   expect_sample(root.path() / "step-00000001", 1);
 }
 
+TEST(Rotate, DoubtfulOnesDoNotCountAndGoWithOlderOnes) {
+  const TemporaryDirectory root;
+  for (const int step : {1, 2, 3, 4, 5, 6}) write_sample(root.path(), step);
+  rotate_checkpoints(root.path(), 2, {1, 3, 5});
+  EXPECT_THAT(names_in(root.path()),
+              ElementsAre("latest", "step-00000004", "step-00000005", "step-00000006"));
+}
+
+TEST(Room, CountsWhatLiesThereAlready) {
+  const TemporaryDirectory root;
+  const fs::path checkpoints = root.path() / "checkpoints";
+  require_room(checkpoints, 3, 1000);  // the folder is not there yet
+  write_sample(checkpoints, 1);
+  require_room(checkpoints, 3, 1000);
+  constexpr std::int64_t kMuch = std::int64_t{1} << 60;
+  const auto there = fs::file_size(checkpoints / "latest/model.h5") +
+                     fs::file_size(checkpoints / "latest/manifest.json");
+  try {
+    require_room(checkpoints, 3, kMuch);
+    FAIL() << "found room for exabytes";
+  } catch (const CheckpointError& error) {
+    EXPECT_THAT(
+        error.what(),
+        ::testing::AllOf(HasSubstr("bytes free"), HasSubstr(checkpoints.string()),
+                         HasSubstr(std::to_string(3 * kMuch - std::int64_t(there)) + " are needed"),
+                         HasSubstr(std::to_string(there) + " bytes do already")));
+  }
+}
+
 // After a resume that passed over a damaged step 9, its higher number must not push out what is
 // made now.
 TEST(Rotate, DoesNotCountStepsBeyondLatest) {

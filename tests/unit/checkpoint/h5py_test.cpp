@@ -15,6 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+template <typename Values>
+SampleArray array(ArrayInfo info, const Values& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {std::move(info), {bytes.begin(), bytes.end()}};
+}
+
 class H5py : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -26,16 +32,19 @@ class H5py : public ::testing::Test {
     }
     if (python_.empty()) GTEST_SKIP() << "no python3 with h5py here";
     fs::create_directories(root_.path() / "runs/quickstart");
-    CheckpointWriter writer(root_.path() / "runs/quickstart/checkpoints", 120);
     std::array<float, 6> weight{};
     std::iota(weight.begin(), weight.end(), 0.0F);
-    writer.add({"parameters/convs.0.weight", DType::kF32, {2, 3}},
-               std::as_bytes(std::span(weight)));
     const std::int64_t batches = 7;
-    writer.add({"buffers/bn1.num_batches_tracked", DType::kI64, {}},
-               std::as_bytes(std::span(&batches, 1)));
-    writer.add({"optimizer/exp_avg/convs.0.weight", DType::kF64, {0, 3}}, {});
-    model_ = writer.commit(R"({"step": 120, "name": "é"})") / "model.h5";
+    model_ =
+        write_arrays(
+            root_.path() / "runs/quickstart/checkpoints", 120,
+            {array({"parameters/convs.0.weight", DType::kF32, {2, 3}}, weight),
+             array({"buffers/bn1.num_batches_tracked", DType::kI64, {}}, std::span(&batches, 1)),
+             array({"optimizer/exp_avg/convs.0.weight", DType::kF64, {0, 3}},
+                   std::span<const double>())},
+            R"({"step": 120, "name": "é"})")
+            .directory /
+        "model.h5";
   }
 
   int run(const std::string& arguments) const {

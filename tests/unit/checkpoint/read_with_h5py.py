@@ -12,8 +12,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", help="model.h5")
     with h5py.File(parser.parse_args().model, "r") as file:
-        assert sorted(file) == ["buffers", "optimizer", "parameters", "state"], list(file)
-        assert dict(file.attrs) == {"trireme_format": 1, "step": 120}, dict(file.attrs)
+        assert sorted(file) == ["buffers", "optimizer", "parameters", "state", "step"], list(file)
+        assert dict(file.attrs) == {"trireme_format": 2}, dict(file.attrs)
+        assert file["step"].dtype == np.int64 and file["step"][()] == 120, file["step"]
         weight = file["parameters/convs.0.weight"]
         assert weight.dtype == np.float32 and weight.shape == (2, 3), weight
         assert (weight[...] == np.arange(6).reshape(2, 3)).all(), weight[...]

@@ -34,10 +34,29 @@ std::string sample_state(std::int64_t step) {
   return R"({"step": )" + std::to_string(step) + R"(, "text": "é"})";
 }
 
+CommittedCheckpoint write_arrays(const fs::path& checkpoints, std::int64_t step,
+                                 const std::vector<SampleArray>& arrays, const std::string& state) {
+  const std::vector<std::byte> image = image_of(step, arrays, state);
+  return commit_checkpoint(checkpoints, step, image);
+}
+
+std::vector<std::byte> image_of(std::int64_t step, const std::vector<SampleArray>& arrays,
+                                const std::string& state) {
+  std::vector<ArrayInfo> infos;
+  for (const SampleArray& array : arrays) infos.push_back(array.info);
+  const ArchiveLayout layout(infos, state.size() + 100);
+  std::vector<std::byte> image(layout.size_bytes());
+  layout.begin(image);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    std::ranges::copy(arrays[i].data,
+                      image.begin() + static_cast<std::ptrdiff_t>(layout.offset_of(i)));
+  }
+  layout.set_state(image, step, state);
+  return image;
+}
+
 fs::path write_sample(const fs::path& checkpoints, std::int64_t step) {
-  CheckpointWriter writer(checkpoints, step);
-  for (const SampleArray& array : sample_arrays(step)) writer.add(array.info, array.data);
-  return writer.commit(sample_state(step));
+  return write_arrays(checkpoints, step, sample_arrays(step), sample_state(step)).directory;
 }
 
 void expect_sample(const fs::path& directory, std::int64_t step) {

@@ -22,6 +22,12 @@ struct SampleArray {
 std::vector<SampleArray> sample_arrays(std::int64_t step);
 std::string sample_state(std::int64_t step);
 
+// A model.h5 of these arrays, and commits one.
+std::vector<std::byte> image_of(std::int64_t step, const std::vector<SampleArray>& arrays,
+                                const std::string& state);
+CommittedCheckpoint write_arrays(const std::filesystem::path& checkpoints, std::int64_t step,
+                                 const std::vector<SampleArray>& arrays, const std::string& state);
+
 // Commits sample_arrays(step) and sample_state(step).
 std::filesystem::path write_sample(const std::filesystem::path& checkpoints, std::int64_t step);
 

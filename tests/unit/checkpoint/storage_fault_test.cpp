@@ -85,18 +85,16 @@ INSTANTIATE_TEST_SUITE_P(Errors, EveryCall,
 
 TEST(StorageFault, AFailedWriteTellsTheSizes) {
   const TemporaryDirectory root;
-  CheckpointWriter writer(root.path(), 1);
-  const std::vector<std::byte> data(3 << 20);
-  writer.add({"parameters/big", DType::kU8, {3 << 20}}, data);
+  const std::vector<std::byte> image(3 << 20);
   std::string message;
-  const FailingCalls failing(3, ENOSPC, false);
+  const FailingCalls failing(4, ENOSPC, false);  // after mkdir twice and the first write
   try {
-    writer.commit("{}");
+    commit_checkpoint(root.path(), 1, image);
   } catch (const CheckpointError& error) {
     message = error.what();
   }
   EXPECT_THAT(message, AllOf(HasSubstr("No space left on device"), HasSubstr("bytes free there"),
-                             HasSubstr("0 of 1048576 bytes"), HasSubstr("2097152 came before")));
+                             HasSubstr("0 of 1048576 bytes"), HasSubstr("1048576 came before")));
 }
 
 // Runs `body` in a child process and returns its wait status; the child exits by exit(), with all
@@ -114,9 +112,8 @@ int in_child(const std::function<int()>& body) {
 int try_large(const fs::path& checkpoints, const std::string& expected) {
   constexpr std::int64_t kSize = 4'000'000;
   try {
-    CheckpointWriter writer(checkpoints, 2);
-    writer.add({"parameters/big", DType::kU8, {kSize}}, std::vector<std::byte>(kSize));
-    writer.commit("{}");
+    write_arrays(checkpoints, 2,
+                 {{{"parameters/big", DType::kU8, {kSize}}, std::vector<std::byte>(kSize)}}, "{}");
   } catch (const CheckpointError& error) {
     return std::string(error.what()).find(expected) != std::string::npos ? 0 : 1;
   }

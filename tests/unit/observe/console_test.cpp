@@ -84,8 +84,17 @@ TEST_F(ConsoleTest, SaysEachEventInOneLine) {
   console->on_start(kStart);
   take_step(*console, 1, 0.5);
   console->on_eval(kEval);
-  console->on_checkpoint(
-      {.step = 5, .path = "c/step-00000005", .size_bytes = 134'200'000, .seconds = 0.75});
+  console->on_checkpoint({.step = 5,
+                          .path = "c/step-00000005",
+                          .size_bytes = 134'200'000,
+                          .seconds = 0.75,
+                          .stall_ms = 40});
+  console->on_checkpoint({.step = 10,
+                          .path = "c/step-00000010",
+                          .size_bytes = 134'200'000,
+                          .seconds = 0.75,
+                          .stall_ms = 340,
+                          .waited_ms = 300});
   console->on_end({.status = "finished", .steps = 10, .seconds = 125, .samples_per_s = 1234.5});
   EXPECT_EQ(stream_.str(),
             "training on 4 ranks: 11,173,962 parameters, 320 samples, 5 steps an epoch, "
@@ -94,7 +103,9 @@ TEST_F(ConsoleTest, SaysEachEventInOneLine) {
             "step 500 ms  exposed comm 3 ms  ETA 5s\n"
             "validation after step 5  epoch 1.00  loss 1.5000  accuracy 0.7500  "
             "(1,000 samples, 0.2 s)  best so far\n"
-            "checkpoint of step 5  c/step-00000005  (134.2 MB, 0.8 s)\n"
+            "checkpoint of step 5  c/step-00000005  (134.2 MB, 0.8 s, stall 40 ms)\n"
+            "checkpoint of step 10  c/step-00000010  (134.2 MB, 0.8 s, stall 340 ms, "
+            "300 ms of it for the one before)\n"
             "finished after 10 steps: 2m05s, 1234 samples/s\n");
 }
 
@@ -193,7 +204,7 @@ TEST_F(ConsoleTest, ATerminalRedrawsOneLineAndLetsOthersScroll) {
   EXPECT_EQ(stream_.str(), "");
   console->on_checkpoint({.step = 2, .path = "c", .size_bytes = 0, .seconds = 0});
   EXPECT_EQ(stream_.str(), "\r" + std::string(40, ' ') + "\rcheckpoint of step 2  c  (0.0 MB, " +
-                               "0.0 s)\n\r" + first);
+                               "0.0 s, stall 0 ms)\n\r" + first);
   stream_.str("");
   console->on_end({.status = "stopped", .steps = 2, .seconds = 2, .samples_per_s = 64});
   EXPECT_EQ(stream_.str(),

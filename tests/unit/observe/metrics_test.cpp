@@ -109,7 +109,12 @@ TEST_F(Metrics, JsonlHoldsOneObjectAnEvent) {
                   .samples = 10,
                   .seconds = 1.5,
                   .best = true});
-  writer.on_checkpoint({.step = 1, .path = "c/step-00000001", .size_bytes = 9, .seconds = 0.25});
+  writer.on_checkpoint({.step = 1,
+                        .path = "c/step-00000001",
+                        .size_bytes = 9,
+                        .seconds = 0.25,
+                        .stall_ms = 40,
+                        .waited_ms = 0.5});
   writer.on_end({.status = "finished", .steps = 1, .seconds = 3, .samples_per_s = 2000});
   EXPECT_EQ(text("m.jsonl"),
             R"({"event":"start","step":0,"total_steps":10,"steps_per_epoch":5,"world_size":4,)"
@@ -124,7 +129,7 @@ TEST_F(Metrics, JsonlHoldsOneObjectAnEvent) {
             R"("accuracy":0.5,"samples":10,"seconds":1.5,"best":true})"
             "\n"
             R"({"event":"checkpoint","step":1,"path":"c/step-00000001","size_bytes":9,)"
-            R"("seconds":0.25})"
+            R"("seconds":0.25,"stall_ms":40.0,"waited_ms":0.5})"
             "\n"
             R"({"event":"end","status":"finished","steps":1,"seconds":3.0,)"
             R"("samples_per_s":2000.0})"

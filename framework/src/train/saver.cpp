@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/saver.hpp"
+
+#include <utility>
+
+#include "comm/agree.hpp"
+#include "comm/shared_error.hpp"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Numbers in a state text grow by less than this from one checkpoint to another.
+constexpr std::size_t kStateGrowth = 4096;
+
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
+
+}  // namespace
+
+Saver::Saver(SaverOptions options, const Replica& replica, Learner learner,
+             const StateDocument& like, Communicator& control)
+    : control_(control),
+      image_(replica, learner, to_json(like).size() + kStateGrowth, control),
+      writer_({.checkpoints = options.checkpoints, .keep = options.keep}) {
+  collectively(control_, [&] {
+    if (control_.rank() != 0) return;
+    require_room(options.checkpoints, options.most, static_cast<std::int64_t>(image_.size_bytes()));
+  });
+}
+
+void Saver::save(const StateDocument& document, bool best) {
+  const auto start = Clock::now();
+  finish();
+  const auto waited = Clock::now();
+  image_.fill(document.state.step, to_json(document));
+  if (control_.rank() != 0) return;
+  writer_.start({.step = document.state.step, .image = image_.bytes(), .best = best});
+  started_ = start;
+  current_ = {.step = document.state.step,
+              .path = {},
+              .stall_ms = 1e3 * seconds_between(start, Clock::now()),
+              .waited_ms = 1e3 * seconds_between(start, waited)};
+}
+
+void Saver::finish() {
+  // In short rounds, so that a write that takes longer than run.timeout is no stall.
+  constexpr std::chrono::milliseconds kRound{100};
+  while (any_rank(control_, !writer_.wait_for(kRound))) {
+  }
+  collectively(control_, [&] { note_outcome(); });
+}
+
+void Saver::settle() {
+  while (!writer_.wait_for(std::chrono::seconds(1))) {
+  }
+  if (!writer_.failed()) note_outcome();
+}
+
+std::vector<CheckpointEvent> Saver::take_events() {
+  if (writer_.wait_for({}) && !writer_.failed()) note_outcome();
+  return std::exchange(events_, {});
+}
+
+// Of a job that is not at work any more.
+void Saver::note_outcome() {
+  const auto done = writer_.take();
+  if (!done) return;
+  current_.path = done->checkpoint.directory.string();
+  current_.size_bytes = done->checkpoint.size_bytes;
+  current_.seconds = seconds_between(started_, done->at);
+  events_.push_back(std::exchange(current_, {}));
+}
+
+}  // namespace trireme
