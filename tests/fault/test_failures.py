@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+
 from trainer_runs import TrainerTest, main
 
 
@@ -42,6 +44,25 @@ class Ranks(TrainerTest):
         done = self.finish(self.start_command(command), 6)
         self.assert_error_once(done, "optimizer.lr: 0.1", "optimizer.lr: 0.2")
         self.assertFalse(self.run_dir("run").path.exists())
+
+    def test_that_do_not_see_the_same_run_directory_are_refused_before_data_is_read(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("only root can give a process other mounts")
+        (self.root / "runs").mkdir()
+        apart = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none runs && exec "$@"', "sh"]
+
+        def train(name: str, *more: str, code: int):
+            command: list[object] = [self.mpirun, "--oversubscribe"]
+            for rank in (0, 1):
+                command += [*(":" * rank), "-np", 1, *(apart * rank), self.trainer, self.config, f"run.dir=runs/{name}",
+                            "train.max_steps=2", "--ranks-per-node", 1, *more]
+            return self.finish(self.start_command(command), code)
+
+        done = train("refused", code=4)
+        self.assert_error_once(done, "rank 1: run directory runs/refused", "run.shared: false")
+        self.assertFalse(self.run_dir("refused").path.exists())
+        train("apart", "run.shared=false", code=0)
+        self.assertEqual(self.run_dir("apart").steps(), [2])
 
 
 if __name__ == "__main__":

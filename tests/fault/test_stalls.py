@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -62,6 +63,16 @@ class Ranks(TrainerTest):
             os.kill(pid, signal.SIGCONT)
         self.finish(job, 0)
         self.assert_same_run(run, self.train("undisturbed", *few, ranks=3))
+
+    def test_that_stand_still_themselves_tell_where_with_their_stack(self) -> None:
+        done = self.call(self.config, "run.dir=runs/run", "run.timeout=10", "train.epochs=0", "train.max_steps=20",
+                         "--enable-fault-injection", "--inject", "rank=1,point=backward,hit=7,action=sleep=3", ranks=3)
+        warning = re.search(r"warning: rank 1 \(.+, pid \d+\) has not come on for [12]\.\d s, in step \d+, backward; "
+                            r"its stack:\n((?:  #\d+ .*\n)+)", done.stderr)
+        self.assertIsNotNone(warning, done.stderr)
+        self.assertIn("trireme::TrainingStep::run(", warning.group(1))
+        self.assertEqual(done.stderr.count("has not come on"), 1, done.stderr)
+        self.assertRegex(done.stderr, r"warning: rank 0 \(.+\) has waited for .* waits for rank 1")
 
     def test_that_crash_print_their_stack_and_end_the_others(self) -> None:
         run = self.run_dir("run")

@@ -41,7 +41,8 @@ STEPS_PER_EPOCH = 9
 PATIENCE_SECONDS = 120  # for anything that has to happen; generous, for loaded machines
 MARK = "TRIREME_TEST_MARK"  # in the environment of all processes of one test
 JOB_SCRIPT = Path(__file__).resolve().parents[2] / "slurm" / "job.sh"
-MEASURED = ("step", "epoch", "loss", "accuracy", "lr", "grad_norm", "samples", "split")
+MEASURED = ("step", "epoch", "loss", "accuracy", "lr", "grad_norm", "samples",
+            "sample_hash", "split")
 
 
 def wait_until(happened: Callable[[], Any], what: str) -> Any:

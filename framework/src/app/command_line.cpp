@@ -26,7 +26,7 @@ struct CommandSpec {
   bool configured = true;  // its target leads to a configuration, whose values may be replaced
 };
 
-constexpr std::array<CommandSpec, 14> kCommands{{
+constexpr std::array<CommandSpec, 15> kCommands{{
     {Command::kTrain, "train", "Train a model; `trainer CONFIG` is short for it", "CONFIG",
      "configuration file (YAML)",
      "  mpirun -np 2 trainer configs/fashion_mnist.yaml\n"
@@ -43,6 +43,16 @@ constexpr std::array<CommandSpec, 14> kCommands{{
      "runs/cifar/checkpoints/step-00000200\n"},
     {Command::kValidate, "validate", "Check a configuration without training", "CONFIG",
      "configuration file (YAML)", "  trainer validate configs/cifar.yaml optimizer.lr=0.1\n"},
+    {Command::kVerifyResume, "verify-resume",
+     "Prove that a run that is killed and resumed ends as one that is not", "CONFIG",
+     "configuration file (YAML)",
+     "  trainer verify-resume configs/cifar.yaml --launch \"mpirun -np 2\"\n"
+     "  trainer verify-resume configs/cifar.yaml --steps 20+20 --launch \"srun --mpi=pmix\"\n"
+     "\nTrains K+M steps three times: undisturbed, killed with SIGKILL after the first checkpoint, "
+     "and\n"
+     "resumed. Exit code 0 where the results are the same bit for bit, else 4. Not to be started "
+     "by\n"
+     "mpirun itself.\n"},
     {Command::kCheckpointList, "ckpt ls", "List a run's checkpoints: step, size, when, and marks",
      "RUN_DIR|CHECKPOINTS", "run directory, or its folder checkpoints/",
      "  trainer ckpt ls runs/cifar\n  trainer ckpt ls runs/cifar --verify\n", nullptr, nullptr,
@@ -209,6 +219,19 @@ void add_checkpoints(CLI::App& sub, const CommandSpec& spec, CommandLine& line) 
   sub.add_flag("--force", line.force, std::string("replace the file where it exists"));
 }
 
+void add_proof_options(CLI::App& sub, CommandLine& line) {
+  sub.add_option("--steps", line.steps, "steps before and after the kill; 5+5 by default")
+      ->type_name("K+M");
+  sub.add_option("--launch", line.launch,
+                 "how ranks are started, as in \"mpirun -np 4\"; by default one rank")
+      ->type_name("WORDS");
+  sub.add_option("--dir", line.directory,
+                 "directory to make for the runs, on the file system to be tried; by default "
+                 "verify-resume-PID here")
+      ->type_name("DIR");
+  sub.add_flag("--keep", line.keep, std::string("keep the runs also where all is well"));
+}
+
 void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
   CLI::App* sub = add_subcommand(app, spec);
   sub->footer(std::string("Examples:\n") + spec.examples);
@@ -222,9 +245,10 @@ void add_command(CLI::App& app, const CommandSpec& spec, CommandLine& line) {
   if (spec.command == Command::kBenchComm || spec.command == Command::kDoctor) {
     add_measuring_options(*sub, spec, line);
   }
+  if (spec.command == Command::kVerifyResume) add_proof_options(*sub, line);
   const bool trains = spec.command == Command::kTrain || spec.command == Command::kResume;
   if (trains || spec.command == Command::kEval) add_fault_options(*sub, line.faults);
-  if (trains || spec.command == Command::kBenchComm) {
+  if (trains || spec.command == Command::kBenchComm || spec.command == Command::kVerifyResume) {
     sub->add_option("--ranks-per-node", line.ranks_per_node,
                     "take every N ranks of a host as a node of their own: memory is shared, and "
                     "gradients are exact, within a node only; 1: all data travels as messages")

@@ -15,6 +15,7 @@ enum class Command {
   kResume,
   kEval,
   kValidate,
+  kVerifyResume,
   kCheckpointList,
   kCheckpointShow,
   kCheckpointVerify,
@@ -47,6 +48,10 @@ struct CommandLine {
   bool arrays = false;               // ckpt show: every array, too
   bool best = false;                 // export: a run's best checkpoint, not its newest
   bool force = false;                // export: replace the file where it exists
+  std::string steps = "5+5";         // verify-resume: before and after the kill
+  std::string launch;                // verify-resume: words that start ranks, "mpirun -np 4"; or ""
+  std::string directory;             // verify-resume: to make its runs in; or ""
+  bool keep = false;                 // verify-resume: also where all is well
   std::vector<std::uint64_t> sizes;  // bench comm: bytes, multiples of 4; empty: its own
 };
 

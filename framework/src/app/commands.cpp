@@ -16,10 +16,12 @@
 #include "app/length_checks.hpp"
 #include "app/resume.hpp"
 #include "app/session.hpp"
+#include "app/shared_directory.hpp"
 #include "app/sinks.hpp"
 #include "app/source.hpp"
 #include "app/start_up.hpp"
 #include "app/time_limit.hpp"
+#include "app/verify_resume.hpp"
 #include "base/inject.hpp"
 #include "base/stop.hpp"
 #include "base/text.hpp"
@@ -60,10 +62,18 @@ struct TrainRequest {
   int ranks_per_node = 0;  // as CommandLine's
 };
 
-// Rank 0's directory of the run. A new one holds nothing yet.
-RunDirectory open_directory(TrainRequest& request) {
-  return request.directory ? std::move(*request.directory)
-                           : RunDirectory::create(request.config.run.dir);
+// Collective. Rank 0's directory of the run. A new one holds nothing yet.
+void open_directory(TrainRequest& request, std::optional<RunDirectory>& directory,
+                    Communicator& world) {
+  collectively(world, [&] {
+    if (world.rank() != 0) return;
+    if (request.directory) {
+      directory.emplace(std::move(*request.directory));
+    } else {
+      directory.emplace(RunDirectory::create(request.config.run.dir));
+    }
+  });
+  if (request.config.run.shared) require_shared_directory(request.config.run.dir, world);
 }
 
 // What is said at the end: how to go on.
@@ -102,6 +112,10 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
       start_up(launch, request.config, request.dry_run ? "cpu" : request.config.run.device);
   const TimeLimit limit =
       request.dry_run ? TimeLimit() : limit_of_rank_0(request.config.run, world);
+  // Found before the data is read: what is wrong with the directory.
+  const bool fresh = !request.directory;
+  std::optional<RunDirectory> directory;  // rank 0's
+  if (!request.dry_run) open_directory(request, directory, world);
   Session session(request.config, registry, world, warn, started.device);
   check_length(session, world, request.dry_run || world.placement().num_nodes > 1);
   if (request.dry_run) {
@@ -110,12 +124,9 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     return 0;
   }
   if (!limit.text().empty()) say(launch, limit.text() + "\n");
-  const bool fresh = !request.directory;
-  std::optional<RunDirectory> directory;  // rank 0's
   std::string environment = started.environment.json;
   collectively(world, [&] {
     if (world.rank() != 0) return;
-    directory = open_directory(request);
     if (fs::exists(directory->file("env.json")))
       environment =
           keep_found_at_start(RunDirectory::read(directory->path(), "env.json"), environment);
@@ -150,6 +161,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   // was.
   collectively(world, [&] {
     if (world.rank() != 0) return;
+    directory->keep();
     directory->write("config.yaml", dump_config(session.config()));
     if (fresh) directory->write("config.orig.yaml", request.original_text);
     directory->write("env.json", session.environment(environment) + "\n");
@@ -286,6 +298,8 @@ int run_command(const CommandLine& line, const Registry& registry, Launch& launc
       return evaluate_checkpoint(line, registry, launch);
     case Command::kValidate:
       return command_validate(line, registry, launch);
+    case Command::kVerifyResume:
+      return verify_resume(line, registry, launch);
     case Command::kCheckpointList:
     case Command::kCheckpointShow:
     case Command::kCheckpointVerify:

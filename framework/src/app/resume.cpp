@@ -10,9 +10,9 @@ namespace trireme {
 namespace {
 
 constexpr const char* kMayChange[] = {
-    "run.name", "run.device", "run.timeout", "run.time_*", "data.workers", "data.prefetch",
-    "train.epochs", "train.max_steps", "train.eval_every_epochs", "train.eval_batch",
-    "train.patience",
+    "run.name", "run.device", "run.shared", "run.timeout", "run.time_*", "data.workers",
+    "data.prefetch", "train.epochs", "train.max_steps", "train.eval_every_epochs",
+    "train.eval_batch", "train.patience",
     // These decide no bit of what is learned.
     "train.update_in_backward", "parallel.shard_over", "checkpoint.*", "network.*", "log.*"};
 

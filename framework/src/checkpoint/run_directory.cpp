@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,8 @@ namespace trireme {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr std::size_t kHolderLimit = 4096;
+
 // Takes the lock and notes who has it, for the message that others get.
 FileDescriptor lock_directory(const fs::path& directory) {
   const fs::path path = directory / ".lock";
@@ -23,7 +26,6 @@ FileDescriptor lock_directory(const fs::path& directory) {
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     if (error != EWOULDBLOCK) throw_errno("lock", path, error);
-    constexpr std::size_t kHolderLimit = 4096;
     throw CheckpointError("run directory " + directory.string() + " is in use by " +
                           read_file(path, kHolderLimit) +
                           "; wait for that run or choose another run.dir");
@@ -34,6 +36,17 @@ FileDescriptor lock_directory(const fs::path& directory) {
   return file;
 }
 
+// Of `path` and its parents those that are missing, the innermost first.
+std::vector<fs::path> missing_directories(const fs::path& path) {
+  std::vector<fs::path> missing;
+  std::error_code error;
+  for (fs::path at = path; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+    missing.push_back(at);
+    if (at == at.parent_path()) break;
+  }
+  return missing;
+}
+
 void make_directories(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -41,6 +54,25 @@ void make_directories(const fs::path& path) {
   if (!fs::is_directory(path, error)) {
     throw CheckpointError("run directory " + path.string() + " is not a directory");
   }
+}
+
+// Whoever owns a directory may change what is in it under our hands.
+void require_owned(const fs::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) throw_errno("inspect", path, errno);
+  const uid_t self = ::geteuid();
+  if (info.st_uid == self || info.st_uid == 0 || self == 0) return;
+  throw CheckpointError("run directory " + path.string() + " belongs to user id " +
+                        std::to_string(info.st_uid) + ", and you are " + std::to_string(self) +
+                        "; copy the run, or choose another run.dir");
+}
+
+void require_no_link(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_symlink(fs::symlink_status(path, error))) return;
+  throw CheckpointError(path.string() +
+                        " is a symbolic link, expected a directory; links are not followed inside "
+                        "a run directory: let run.dir itself lead to where there is room");
 }
 
 // A copy that followed links has checkpoints in their place, which nothing here could replace.
@@ -58,8 +90,18 @@ void require_links(const fs::path& checkpoints) {
 
 RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)), lock_(lock_directory(path_)) {}
 
+RunDirectory::~RunDirectory() {
+  if (made_.empty() || holds_run(path_)) return;
+  std::error_code not_empty;  // then it stays
+  for (const fs::path& path : made_) fs::remove(path, not_empty);
+}
+
 RunDirectory RunDirectory::create(const fs::path& path) {
+  std::vector<fs::path> made{path / "checkpoints", path / ".lock"};
+  for (const fs::path& missing : missing_directories(path)) made.push_back(missing);
   make_directories(path);
+  require_owned(path);
+  require_no_link(path / "checkpoints");
   RunDirectory directory(path);
   // Looked at under the lock: a run that starts at the same moment is seen.
   if (holds_run(path)) {
@@ -72,6 +114,7 @@ RunDirectory RunDirectory::create(const fs::path& path) {
                           ", or choose another run.dir (or run.name, where run.dir is not set)");
   }
   make_directory(directory.checkpoints());
+  directory.made_ = std::move(made);
   return directory;
 }
 
@@ -83,11 +126,20 @@ void RunDirectory::require_run(const fs::path& path) {
 
 RunDirectory RunDirectory::open(const fs::path& path, const Warn& warn) {
   require_run(path);
+  require_owned(path);
+  require_no_link(path / "checkpoints");
   RunDirectory directory(path);
   require_links(directory.checkpoints());
   remove_leftovers(path, warn);
   remove_leftovers(directory.checkpoints(), warn);
   return directory;
+}
+
+std::string RunDirectory::holder(const fs::path& path) {
+  std::error_code error;
+  const fs::path lock = path / ".lock";
+  return fs::exists(fs::symlink_status(lock, error)) ? read_file(lock, kHolderLimit)
+                                                     : std::string();
 }
 
 bool RunDirectory::holds_run(const fs::path& path) {

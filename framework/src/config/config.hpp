@@ -17,6 +17,7 @@ struct RunConfig {
   std::string dir;             // the whole path of the run directory; default: runs/NAME
   std::int64_t seed = 0;       // >= 0
   std::string device = "cpu";  // cpu | cuda
+  bool shared = true;          // all hosts see dir
   double timeout = 600;        // seconds a rank waits for the others; > 0
   double time_limit = 0;       // seconds from its start to its end; 0: none
   double time_margin = 120;    // seconds before the end, or a Slurm job's, at which it is stopped

@@ -20,6 +20,9 @@ Section run_section() {
                 {.default_note = "the configuration's file name without .yaml"}),
           field("dir", run, &RunConfig::dir, "The whole path of the run directory.",
                 {.synonyms = {"output_dir", "out_dir"}, .default_note = "runs/NAME"}),
+          field("shared", run, &RunConfig::shared,
+                "Whether all hosts see run.dir, which is checked. false: only rank 0's host has "
+                "it, and a resume has to have rank 0 there again."),
           field("seed", run, &RunConfig::seed,
                 "Seed of all randomness: initial weights, order, augmentation, dropout.",
                 {.min = 0}),

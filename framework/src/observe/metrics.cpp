@@ -48,6 +48,7 @@ std::vector<Column> columns_of(const StepEvent& event, const std::string& metric
           {"lr", event.lr},
           {"grad_norm", event.grad_norm},
           {"samples", event.samples},
+          {"sample_hash", event.sample_hash},
           {"samples_per_s", samples_per_s(event)},
           {"step_ms", event.step_ms},
           {"data_wait_ms", event.data_wait_ms},

@@ -21,17 +21,18 @@ struct StartEvent {
 };
 
 struct StepEvent {
-  std::int64_t step = 0;       // 1-based: steps done
-  double epoch = 0;            // epochs done, fractional
-  double loss = 0;             // mean over the global batch
-  double metric = 0;           // mean over the global batch
-  double lr = 0;               // optimizer.lr times the schedule
-  double grad_norm = 0;        // before clipping
-  std::int64_t samples = 0;    // in this global batch
-  double step_ms = 0;          // wall time of the whole step
-  double data_wait_ms = 0;     // of it: waiting for input
-  double comm_exposed_ms = 0;  // of it: waiting for reductions after backward
-  double comm_overlap = 0;     // share of reduced bytes that were complete when backward returned
+  std::int64_t step = 0;         // 1-based: steps done
+  double epoch = 0;              // epochs done, fractional
+  double loss = 0;               // mean over the global batch
+  double metric = 0;             // mean over the global batch
+  double lr = 0;                 // optimizer.lr times the schedule
+  double grad_norm = 0;          // before clipping
+  std::int64_t samples = 0;      // in this global batch
+  std::int64_t sample_hash = 0;  // of the set of their ids, whoever has them
+  double step_ms = 0;            // wall time of the whole step
+  double data_wait_ms = 0;       // of it: waiting for input
+  double comm_exposed_ms = 0;    // of it: waiting for reductions after backward
+  double comm_overlap = 0;       // share of reduced bytes that were complete when backward returned
   std::int64_t comm_sent_bytes = 0;   // by rank 0, to other nodes
   std::int64_t comm_saturated = 0;    // numbers beyond the range of parallel.compression's type
   std::int64_t comm_underflowed = 0;  // numbers that became zero in it

@@ -52,6 +52,15 @@ FlatParameters make_flat(const Replica& replica, const ParallelConfig& config, i
   return flat;
 }
 
+// 0 .. 2^32-1: a sum over 2^21 samples is exact in a double, whoever adds what. By the finalizer of
+// splitmix64 (Steele, Lea, Flood 2014).
+double hash_of_sample(std::int64_t id) {
+  auto x = static_cast<std::uint64_t>(id) + 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return static_cast<double>((x ^ (x >> 31U)) >> 32U);
+}
+
 // Without the sign of a NaN, which means nothing.
 std::string text_of(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
 
@@ -167,6 +176,7 @@ StepOutcome TrainingStep::run(std::int64_t step, Loader& loader, StepRequests re
                 .lr = config_.optimizer.lr * schedule_.factor(step),
                 .grad_norm = norm,
                 .samples = samples,
+                .sample_hash = static_cast<std::int64_t>(all.sample_hash),
                 .step_ms = ms_since(start),
                 .data_wait_ms = loader.waited_ms() - waited_before,
                 .comm_exposed_ms = sync_.last_step().exposed_ms + update_.waited_ms() +
@@ -187,6 +197,7 @@ void TrainingStep::accumulate(TensorBatch batch, double terms, bool last, double
                               Sums& sums) {
   enter_phase(Phase::kForward);
   context_->sample_ids = batch.sample_ids;
+  for (const std::int64_t id : batch.sample_ids) sums.sample_hash += hash_of_sample(id);
   const at::Tensor output = replica_.model->forward(batch.input);
   at::Tensor loss = task_.loss(output, batch.target);
   fault_point(FaultPoint::kForward,
@@ -223,9 +234,10 @@ void TrainingStep::backward(const at::Tensor& loss) const {
 }
 
 TrainingStep::Sums TrainingStep::agree(Sums local) const {
-  std::array<double, 9> numbers{local.loss,          local.metric, local.not_finite,
-                                local.stop,          local.save,   local.write_failed,
-                                local.bad_gradients, local.saturated, local.underflowed};
+  std::array<double, 10> numbers{local.loss,          local.metric,    local.not_finite,
+                                 local.stop,          local.save,      local.write_failed,
+                                 local.bad_gradients, local.saturated, local.underflowed,
+                                 local.sample_hash};
   ExactSum::Limbs& limbs = local.squares.limbs();
   Request sum = control_.all_reduce({numbers.data(), numbers.size(), DType::kF64});
   // Of this node's gradient where it trains for itself. (A GPU is a node of one rank.)
@@ -243,6 +255,7 @@ TrainingStep::Sums TrainingStep::agree(Sums local) const {
           .bad_gradients = numbers[6],
           .saturated = numbers[7],
           .underflowed = numbers[8],
+          .sample_hash = numbers[9],
           .squares = local.squares};
 }
 

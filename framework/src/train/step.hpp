@@ -60,6 +60,7 @@ class TrainingStep {
     double loss = 0, metric = 0, not_finite = 0, stop = 0, save = 0, write_failed = 0;
     double bad_gradients = 0;               // ranks whose gradient is not finite
     double saturated = 0, underflowed = 0;  // elements
+    double sample_hash = 0;                 // of the samples' ids: whole numbers, added exactly
     ExactSum squares = {};                  // of gradients
   };
   void accumulate(TensorBatch batch, double terms, bool last, double share, Sums& sums);

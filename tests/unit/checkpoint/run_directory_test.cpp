@@ -78,6 +78,52 @@ TEST(RunDirectory, OneWithOtherFilesOrAnAbandonedStartMayBeUsed) {
   EXPECT_THAT(names_in(root.path()), ElementsAre(".lock", "checkpoints", "slurm-17.out"));
 }
 
+TEST(RunDirectory, AnAbandonedStartLeavesNothingThatItMade) {
+  const TemporaryDirectory root;
+  { const RunDirectory abandoned = RunDirectory::create(root.path() / "runs/new"); }
+  EXPECT_THAT(names_in(root.path()), ElementsAre());
+  fs::create_directory(root.path() / "runs");
+  { const RunDirectory abandoned = RunDirectory::create(root.path() / "runs/new"); }
+  EXPECT_THAT(names_in(root.path()), ElementsAre("runs"));
+  EXPECT_THAT(names_in(root.path() / "runs"), ElementsAre());
+}
+
+TEST(RunDirectory, AStartThatBeganOrWroteStays) {
+  const TemporaryDirectory root;
+  { RunDirectory::create(root.path() / "a").keep(); }
+  { RunDirectory::create(root.path() / "b").write("state.json", "x"); }
+  EXPECT_THAT(names_in(root.path()), ElementsAre("a", "b"));
+  EXPECT_THAT(names_in(root.path() / "a"), ElementsAre(".lock", "checkpoints"));
+}
+
+TEST(RunDirectory, ALinkInThePlaceOfCheckpointsIsNotFollowed) {
+  const TemporaryDirectory root;
+  fs::create_directory(root.path() / "elsewhere");
+  fs::create_directory(root.path() / "run");
+  fs::create_directory_symlink(root.path() / "elsewhere", root.path() / "run/checkpoints");
+  EXPECT_THAT(error_of([&] { RunDirectory::create(root.path() / "run"); }),
+              HasSubstr("is a symbolic link, expected a directory"));
+  EXPECT_THAT(names_in(root.path() / "elsewhere"), ElementsAre());
+}
+
+TEST(RunDirectory, OfAnotherUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make another user's directory";
+  const TemporaryDirectory root;
+  fs::permissions(root.path(), fs::perms::all);
+  ASSERT_EQ(::chown(root.path().c_str(), 12345, 12345), 0);
+  ASSERT_EQ(::seteuid(54321), 0);
+  const std::string error = error_of([&] { RunDirectory::create(root.path()); });
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_THAT(error, AllOf(HasSubstr("belongs to user id 12345"), HasSubstr("you are 54321")));
+}
+
+TEST(RunDirectory, TellsWhoHoldsIt) {
+  const TemporaryDirectory root;
+  EXPECT_EQ(RunDirectory::holder(root.path()), "");
+  const RunDirectory run = RunDirectory::create(root.path());
+  EXPECT_THAT(RunDirectory::holder(root.path()), HasSubstr("pid " + std::to_string(getpid())));
+}
+
 TEST(RunDirectory, IsHeldByOneRunAtATime) {
   const TemporaryDirectory root;
   {
