@@ -90,6 +90,13 @@ void require_links(const fs::path& checkpoints) {
 
 RunDirectory::RunDirectory(fs::path path) : path_(std::move(path)), lock_(lock_directory(path_)) {}
 
+RunDirectory& RunDirectory::operator=(RunDirectory&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(made_, other.made_);
+  std::swap(lock_, other.lock_);
+  return *this;
+}
+
 RunDirectory::~RunDirectory() {
   if (made_.empty() || holds_run(path_)) return;
   std::error_code not_empty;  // then it stays

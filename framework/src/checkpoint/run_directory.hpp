@@ -30,8 +30,8 @@ class RunDirectory {
   // Whether `path` is a directory with a configuration, state, metrics, log or checkpoint of a run.
   static bool holds_run(const std::filesystem::path& path);
 
-  RunDirectory(RunDirectory&& other) noexcept = default;
-  RunDirectory& operator=(RunDirectory&&) = delete;
+  RunDirectory(RunDirectory&&) noexcept = default;
+  RunDirectory& operator=(RunDirectory&& other) noexcept;
   ~RunDirectory();
 
   void keep() { made_.clear(); }  // the run begins
