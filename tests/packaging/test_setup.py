@@ -81,6 +81,13 @@ class SetupTest(unittest.TestCase):
         (self.lists / "requirements-cpu.txt").write_text("# another version\n" + self.requirement)
         self.assert_installed(self.setup_script(), self.home)
 
+    def test_does_without_a_package_that_only_other_systems_have(self) -> None:
+        (self.lists / "apt-test.txt").write_text("bash\nno-system-has-this-package?\n")
+        self.assert_installed(self.setup_script(), self.home)
+        done = self.setup_script("--tests")
+        self.assert_installed(done, self.home)
+        self.assertEqual(done.stdout, "")
+
     def test_refuses_a_wheel_with_another_hash(self) -> None:
         wrong = f"fake-torch==1.0 --hash=sha256:{'0' * 64}\n"
         (self.lists / "requirements-cpu.txt").write_text(wrong)
@@ -108,7 +115,7 @@ class SetupTest(unittest.TestCase):
         self.assertIn("Expected: lib/libtorch_cpu.so and include/ATen", done.stdout)
 
     def test_unknown_options_show_the_usage(self) -> None:
-        for script in ("setup", "quickstart", "test"):
+        for script in ("setup", "quickstart", "test", "fuzz"):
             done = subprocess.run([str(self.root / "scripts" / script), "--nonsense"],
                                   capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2)

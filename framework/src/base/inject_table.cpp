@@ -135,7 +135,7 @@ std::vector<std::string> names_in(const Table& table) {
   return names;
 }
 
-[[noreturn]] void refuse(const std::string& why) { throw ConfigError(why); }
+[[noreturn]] void refuse(const std::string& why) { throw ConfigError(printable(why)); }
 
 // "'x' is no KIND; did you mean ...?", or all there are.
 [[noreturn]] void refuse_unknown(const char* kind, const std::string& word,

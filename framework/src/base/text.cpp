@@ -79,6 +79,22 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
   return result;
 }
 
+std::string printable(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      result += c;
+    } else {
+      result += "\\x";
+      result += kHex[byte >> 4];
+      result += kHex[byte & 15];
+    }
+  }
+  return result;
+}
+
 std::string joined(const std::vector<std::string>& words, std::string_view separator) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {

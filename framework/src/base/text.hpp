@@ -19,6 +19,9 @@ bool glob_match(std::string_view pattern, std::string_view text);
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates,
                                  std::size_t most = 3);
 
+// For a message: control characters as \xNN, the rest as it is.
+std::string printable(std::string_view text);
+
 // "a, b, c"
 std::string joined(const std::vector<std::string>& words, std::string_view separator = ", ");
 

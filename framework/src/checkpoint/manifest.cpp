@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/files.hpp"
+#include "base/text.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -75,10 +76,15 @@ Manifest parse_manifest(const std::string& text, const fs::path& path) {
   const auto fail = [&](const std::string& why) {
     throw CheckpointError(path.string() + ": " + why);
   };
+  // Not a fraction: those beyond the integers have no meaning as one.
+  const auto integer = [&](const Json& value) {
+    if (!value.is_number_integer()) fail("a number in it is no whole number; it is damaged");
+    return value.get<std::int64_t>();
+  };
   try {
     const Json json = Json::parse(text);
     if (json.at("format") != kFormatName) fail("not the manifest of a Trireme checkpoint");
-    const auto version = json.at("version").get<std::int64_t>();
+    const auto version = integer(json.at("version"));
     if (version > kCheckpointFormat) {
       fail("format " + std::to_string(version) +
            " was written by a newer Trireme; this one reads " + "up to format " +
@@ -87,13 +93,13 @@ Manifest parse_manifest(const std::string& text, const fs::path& path) {
     if (version < 1) fail("it is damaged or was edited");
     const Json& file = json.at("files").at(0);
     const Manifest manifest{.format = version,
-                            .step = json.at("step").get<std::int64_t>(),
-                            .model_bytes = file.at("size_bytes").get<std::int64_t>(),
+                            .step = integer(json.at("step")),
+                            .model_bytes = integer(file.at("size_bytes")),
                             .model_hash = file.at("xxh3_128").get<std::string>()};
     if (manifest_text(manifest) != text) fail("it is damaged or was edited");
     return manifest;
   } catch (const Json::exception& error) {
-    fail(std::string("not the manifest of a Trireme checkpoint: ") + error.what());
+    fail("not the manifest of a Trireme checkpoint: " + printable(error.what()));
   }
   throw InternalError("not reached");
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
 #include "config/fields.hpp"
 #include "config/problems.hpp"
 #include "config/read.hpp"

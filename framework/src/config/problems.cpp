@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/text.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -56,22 +57,6 @@ void Problems::throw_if_any() const {
         "\n" + files_.front() + ": and " + std::to_string(count_ - lines_.size()) + " more errors";
   }
   throw ConfigError(message);
-}
-
-std::string printable(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      result += c;
-    } else {
-      result += "\\x";
-      result += kHex[byte >> 4];
-      result += kHex[byte & 15];
-    }
-  }
-  return result;
 }
 
 std::string quoted(std::string_view text) {

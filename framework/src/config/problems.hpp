@@ -44,7 +44,4 @@ class Problems {
 // 'text' for a message: one line, control characters as \xNN, cut after 60 bytes.
 std::string quoted(std::string_view text);
 
-// Control characters as \xNN; the rest as it is.
-std::string printable(std::string_view text);
-
 }  // namespace trireme

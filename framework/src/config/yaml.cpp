@@ -12,6 +12,8 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include "base/text.hpp"
+
 namespace trireme {
 namespace {
 

@@ -94,7 +94,8 @@ class JpegDecoder {
 
 class PngDecoder {
  public:
-  PngDecoder(std::span<const std::byte> file, const std::string& path) : path_(path) {
+  PngDecoder(std::span<const std::byte> file, const std::string& path)
+      : path_(path), file_bytes_(static_cast<std::int64_t>(file.size())) {
     image_.version = PNG_IMAGE_VERSION;
     if (::png_image_begin_read_from_memory(&image_, file.data(), file.size()) == 0) {
       fail();
@@ -107,6 +108,14 @@ class PngDecoder {
   ImageSize size() const {
     const ImageSize size{image_.height, image_.width};
     check_pixels(size.height, size.width, path_);
+    // Before memory is taken for them: a byte of deflate makes 1032 bytes at most, of 8 pixels
+    // each.
+    constexpr std::int64_t kMostPixelsPerByte = 8 * 1032;
+    if (size.height * size.width / kMostPixelsPerByte > file_bytes_) {
+      throw DataError(path_ + ": cannot decode this PNG image: it says that it is " +
+                      std::to_string(size.width) + "x" + std::to_string(size.height) +
+                      ", which its " + std::to_string(file_bytes_) + " bytes cannot hold");
+    }
     return size;
   }
 
@@ -127,6 +136,7 @@ class PngDecoder {
     throw DataError(path_ + ": cannot decode this PNG image: " + image_.message);
   }
   const std::string& path_;
+  std::int64_t file_bytes_;
   png_image image_{};
 };
 

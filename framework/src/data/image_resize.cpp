@@ -46,14 +46,25 @@ std::uint8_t to_byte(float value) {
   return static_cast<std::uint8_t>(std::clamp(std::lround(value), 0L, 255L));
 }
 
-// (H, W, 3) -> (H, taps.size(), 3)
-Image resize_width(const Image& image, const std::vector<Tap>& columns) {
+// Lines of a source, from `begin` on.
+struct Lines {
+  std::int64_t begin = 0, end = 0;
+};
+
+// What these taps need; far less than all of a source that is much longer than it is wide.
+Lines needed_by(const std::vector<Tap>& taps) {
+  const Tap& last = taps.back();
+  return {taps.front().first, last.first + static_cast<std::int64_t>(last.weights.size())};
+}
+
+// (H, W, 3) -> (rows, taps.size(), 3)
+Image resize_width(const Image& image, Lines rows, const std::vector<Tap>& columns) {
   const auto width = static_cast<std::int64_t>(columns.size());
-  Image result{
-      image.height, width,
-      std::vector<std::uint8_t>(static_cast<std::size_t>(image.height * width * kColours))};
+  const std::int64_t height = rows.end - rows.begin;
+  Image result{height, width,
+               std::vector<std::uint8_t>(static_cast<std::size_t>(height * width * kColours))};
   auto* out = result.pixels.data();
-  for (std::int64_t y = 0; y < image.height; ++y) {
+  for (std::int64_t y = rows.begin; y < rows.end; ++y) {
     const std::uint8_t* row = image.pixels.data() + y * image.width * kColours;
     for (const Tap& tap : columns) {
       for (std::int64_t c = 0; c < kColours; ++c) {
@@ -70,8 +81,8 @@ Image resize_width(const Image& image, const std::vector<Tap>& columns) {
   return result;
 }
 
-// (H, W, 3) -> (taps.size(), W, 3)
-Image resize_height(const Image& image, const std::vector<Tap>& rows) {
+// (H, W, 3) -> (taps.size(), W, 3). first_row: the row of the source that image begins with.
+Image resize_height(const Image& image, std::int64_t first_row, const std::vector<Tap>& rows) {
   const std::int64_t line = image.width * kColours;
   const auto height = static_cast<std::int64_t>(rows.size());
   Image result{height, image.width,
@@ -80,7 +91,7 @@ Image resize_height(const Image& image, const std::vector<Tap>& rows) {
   auto* out = result.pixels.data();
   for (const Tap& tap : rows) {
     std::ranges::fill(sums, 0.0F);
-    const std::uint8_t* in = image.pixels.data() + tap.first * line;
+    const std::uint8_t* in = image.pixels.data() + (tap.first - first_row) * line;
     for (const float weight : tap.weights) {
       for (float& sum : sums) {
         sum += weight * static_cast<float>(*in++);
@@ -100,8 +111,10 @@ Image resize_and_crop(const Image& image, std::int64_t size) {
   const std::int64_t width = size * image.width / shorter;
   const std::int64_t top = (height - size) / 2;
   const std::int64_t left = (width - size) / 2;
-  return resize_height(resize_width(image, taps(image.width, width, left, size)),
-                       taps(image.height, height, top, size));
+  const std::vector<Tap> rows = taps(image.height, height, top, size);
+  const Lines needed = needed_by(rows);
+  return resize_height(resize_width(image, needed, taps(image.width, width, left, size)),
+                       needed.begin, rows);
 }
 
 void write_planes(const Image& image, std::int64_t channels, std::span<std::byte> output) {

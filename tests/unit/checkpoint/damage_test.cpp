@@ -138,6 +138,15 @@ TEST_F(Damage, ManifestsThatAreNoneAreNamed) {
   EXPECT_THAT(reading_error(directory()), HasSubstr(manifest().string()));
 }
 
+TEST_F(Damage, ANumberOfTheManifestThatIsNoWholeOneIsRefused) {
+  const std::string whole = file_text(manifest());
+  for (const char* step : {"1e300", "7.0", "-1e99", "\"7\""}) {
+    set_file_text(manifest(), whole);
+    edit_manifest("\"step\": 7", std::string("\"step\": ") + step);
+    EXPECT_THAT(reading_error(directory()), HasSubstr("no whole number")) << step;
+  }
+}
+
 TEST_F(Damage, ANewerManifestIsNamedAsSuch) {
   edit_manifest("\"version\": 2", "\"version\": 3");
   EXPECT_THAT(reading_error(directory()), HasSubstr("written by a newer Trireme"));

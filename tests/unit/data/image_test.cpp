@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/image.hpp"
 
+#include <zlib.h>
+
+#include <algorithm>
+
 #include "image_support.hpp"
 #include "support.hpp"
 
@@ -96,6 +100,30 @@ TEST(Image, AHeaderThatClaimsTooManyPixelsTakesNoMemory) {
   jpeg.replace(frame + 5, 4, "\xFF\xDC\xFF\xDC");
   EXPECT_THAT(decode_error(jpeg),
               AllOf(HasSubstr("65500x65500"), HasSubstr("at most 134217728 pixels")));
+}
+
+TEST(Image, APngThatClaimsMorePixelsThanItsBytesCanHoldTakesNoMemory) {
+  std::string png = test::encode_png(test::ramp_image(8, 8));
+  const std::size_t header = png.find("IHDR");  // then width, height, 5 bytes, and a CRC of it all
+  ASSERT_NE(header, std::string::npos);
+  png.replace(header + 4, 8, std::string("\0\0\x20\0\0\0\x20\0", 8));
+  const auto* bytes = reinterpret_cast<const Bytef*>(png.data() + header);
+  const auto crc = static_cast<std::uint32_t>(crc32(0, bytes, 17));
+  for (int i = 0; i < 4; ++i)
+    png[header + 17 + static_cast<std::size_t>(i)] = static_cast<char>(crc >> (24 - 8 * i));
+  EXPECT_THAT(decode_error(png), AllOf(HasSubstr("8192x8192"), HasSubstr("bytes cannot hold")));
+}
+
+TEST(Resize, TakesNoMoreOfALongImageThanItsMiddle) {
+  // 30 million rows would be 368 GB in the width of the result.
+  constexpr std::int64_t kLong = 30'000'000;
+  for (const bool tall : {true, false}) {
+    Image image{tall ? kLong : 1, tall ? 1 : kLong, std::vector<std::uint8_t>(3 * kLong, 50)};
+    const Image square = resize_and_crop(image, 4096);
+    EXPECT_EQ(square.height, 4096);
+    EXPECT_EQ(square.width, 4096);
+    EXPECT_TRUE(std::ranges::all_of(square.pixels, [](int value) { return value == 50; }));
+  }
 }
 
 TEST(Resize, KeepsAnImageOfTheRightSize) {
