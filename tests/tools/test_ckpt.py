@@ -211,5 +211,30 @@ class Diff(TrainerTest):
         self.assertEqual(done.stdout, "")
 
 
+class AnotherModel(TrainerTest):
+    """A checkpoint that is whole, but of another model: the table names what differs."""
+
+    def test_on_resume_is_an_error_with_a_table_of_both_shapes_and_types(self) -> None:
+        run = self.train("run", *SHORT)
+        changes = (
+            ("model.hidden=[32]", "  parameters/layers.0.weight: model f32 [32, 192], checkpoint f32 [64, 192]\n"),
+            ("model.hidden=[64,64]", "  parameters/layers.2.weight: model f32 [10, 64], checkpoint none\n"),
+            ("model.hidden=[]", "  parameters/layers.1.bias: model none, checkpoint f32 [10]\n"),
+            ("train.precision=fp64", "  parameters/layers.1.bias: model f64 [10], checkpoint f32 [10]\n"),
+            ("optimizer.name=sgd", "  optimizer/exp_avg/layers.1.bias: model none, checkpoint f32 [10]\n"),
+        )
+        before = contents(run.checkpoints)
+        for change, row in changes:
+            with self.subTest(change=change):
+                done = self.call("resume", "runs/run", change, "train.max_steps=20", "--allow-changes", ranks=2, code=4)
+                self.assert_error_once(done, row, "step-00000016: belongs to another model")
+        self.assertEqual(contents(run.checkpoints), before)
+
+    def test_on_evaluation_is_an_error_with_the_table(self) -> None:
+        self.train("run", *SHORT)
+        done = self.call("eval", "runs/run", "model.hidden=[32]", code=4)
+        self.assert_error_once(done, "  parameters/layers.1.weight: model f32 [10, 32], checkpoint f32 [10, 64]\n")
+
+
 if __name__ == "__main__":
     main()
