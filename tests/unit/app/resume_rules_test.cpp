@@ -64,6 +64,7 @@ TEST(ResumeRules, LengthCadenceLoggingAndNetworkMayChangeAndNothingElse) {
                                        "data.workers",
                                        "log.console_seconds",
                                        "log.every_steps",
+                                       "log.ranks_every_steps",
                                        "run.name",
                                        "run.time_limit",
                                        "run.time_margin",
