@@ -111,6 +111,14 @@ class Bench:
         out = self.run([*self.torchrun(2), self.peer("allreduce.py"), str(size)], checked=False)
         return json.loads(out.splitlines()[-1])["us"]
 
+    def saving_run(self, workload, overrides, every, saves):
+        """Trains with this many checkpoints; where, and its events."""
+        where, command = self.trainer(workload, *overrides, f"train.max_steps={every * saves if every else saves}",
+                                      f"checkpoint.every_steps={every}", "checkpoint.keep=1",
+                                      "data.samples=128")  # the evaluation at the end is short
+        self.run(command)
+        return where, [json.loads(line) for line in open(where / "metrics.jsonl")]
+
     # Sampled while it runs.
 
     def peak_pss_mb(self, command, env=None, is_over=lambda: False):
@@ -240,6 +248,58 @@ def start_up(b):
     b.compare("start to first step mlp (s)", lambda: b.seconds_to_first_step("mlp"), peer)
 
 
+SAVED = {"resnet18": ("with AdamW", ["optimizer.name=adamw", "optimizer.momentum=0"]),
+         "mlp": ("of 50 million parameters", ["model.hidden=[5376,6144]"])}
+
+
+def checkpoint(b):
+    """For how long training stands still (peer: torch.save of the same state, while all wait)."""
+    for workload in b.o.models:
+        what, overrides = SAVED[workload]
+        name = f"{workload} {what}"
+        def ours(workload=workload, overrides=overrides, name=name):
+            where, events = b.saving_run(workload, overrides, max(1, b.o.steps // 3), 4)
+            saved = [event for event in events if event["event"] == "checkpoint"]
+            b.line({"case": f"checkpoint of {name}", "stall_ms": [e["stall_ms"] for e in saved], "seconds": [e["seconds"] for e in saved],
+                    "bytes": saved[0]["size_bytes"]})
+            if not weights.exists():
+                b.run([str(b.build / "trainer"), "export", str(where), str(weights)])
+            b.run(["rm", "-r", where])
+            return statistics.median(event["stall_ms"] - event["waited_ms"] for event in saved)
+
+        def theirs():
+            out = b.run([b.o.python, str(ROOT / "tests/bench/torch_save.py"), str(weights), str(b.work)], KEEP)
+            return json.loads(out.splitlines()[-1])["ms"]
+
+        weights = b.work / f"{workload}.safetensors"
+        ours()  # for the weights' shapes
+        b.compare(f"checkpoint of {name}: stall on 2 ranks (ms; peer: torch.save)", ours, theirs)
+
+
+def checkpoint_overhead(b):
+    """What a checkpoint costs in all, in the background, too: a run with some against the same run with one at its end."""
+    every, saves = max(2, b.o.steps), 4
+    for workload in b.o.models:
+        what, overrides = SAVED[workload]
+        name, extra = f"{workload} {what}", []
+        def seconds(every, steps, workload=workload, overrides=overrides):
+            where, events = b.saving_run(workload, overrides, every, steps)
+            b.run(["rm", "-r", where])
+            return events[-1]["seconds"]
+
+        def ours():
+            extra.append(seconds(every, saves))
+            return extra[-1]
+
+        def theirs():
+            extra.append(-seconds(0, every * saves))
+            return -extra[-1]
+
+        b.compare(f"run of {name} with {saves} checkpoints (s; peer: with one, at its end)", ours, theirs)
+        each = sum(extra) / b.o.pairs / (saves - 1)
+        b.line({"case": f"checkpoint of {name}", "seconds_each": round(each, 3), "percent_at_one_every_30_s": round(each / 30 * 100, 2)})
+
+
 def in_cluster(hosts, rate, body):
     def case(b):
         b.run([b.o.cluster, "up", str(hosts), rate])
@@ -346,6 +406,8 @@ CASES = {
     "step_resnet18": step("resnet18"),
     "memory": memory,
     "start_up": start_up,
+    "checkpoint": checkpoint,
+    "checkpoint_overhead": checkpoint_overhead,
     "hosts_all_reduce": host_all_reduce(2, "1gbit", [1 << 20, 4 << 20, 16 << 20]),
     "hosts4_all_reduce": host_all_reduce(4, "1gbit", [4 << 20, 16 << 20]),
     "hosts4_all_reduce_100mbit": host_all_reduce(4, "100mbit", [4 << 20]),
@@ -365,6 +427,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the cases and exit")
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--steps", type=int, default=25, help="counted steps of a training, after %d to warm up" % WARM_UP)
+    parser.add_argument("--models", nargs="+", choices=SAVED, default=list(SAVED), help="of checkpoint and checkpoint_overhead")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="BYTES", help="of all_reduce")
     parser.add_argument("--build", default=str(ROOT / "build/cpu-release"))
     parser.add_argument("--python", default="python3", help="a Python with PyTorch, for the peers")

@@ -17,7 +17,7 @@ COMPARE = pathlib.Path(__file__).resolve().parent / "compare.py"
 class Compare(TrainerTest):
     def compare(self, *arguments: str) -> list[dict]:
         fake = pathlib.Path(self.root) / "fake-python"
-        fake.write_text('#!/bin/sh\necho \'{"us": 50.0, "step_ms": {"median": 100.0}}\'\n')
+        fake.write_text('#!/bin/sh\necho \'{"us": 50.0, "ms": 100.0, "step_ms": {"median": 100.0}}\'\n')
         fake.chmod(0o755)
         build = pathlib.Path(self.trainer).parent
         command = [sys.executable, str(COMPARE), "--pairs", "2", "--build", str(build), "--python", str(fake),
@@ -37,6 +37,17 @@ class Compare(TrainerTest):
         self.assertEqual(result["peer_median"], 100.0)
         self.assertGreater(result["ours_median"], 0)
         self.assertLessEqual(result["ratio_min"], result["ratio_max"])
+
+    def test_the_stall_of_a_checkpoint_and_its_whole_cost(self) -> None:
+        lines = self.compare("checkpoint", "checkpoint_overhead", "--steps=3", "--models=resnet18", "--pairs=1")
+        stalls, *others = [line for line in lines if "stall_ms" in line]
+        self.assertEqual(len(stalls["stall_ms"]), 4)
+        self.assertGreater(min(stalls["stall_ms"]), 0)
+        self.assertEqual(len(others), 1, "one for the shapes and one a pair")
+        stall, whole = [line for line in lines if "pairs" in line]
+        self.assertEqual(stall["peer_median"], 100.0)
+        self.assertGreater(whole["ours_median"], 0)
+        self.assertIn("percent_at_one_every_30_s", lines[-1])
 
     def test_hosts_are_those_that_the_given_script_makes(self) -> None:
         fake = pathlib.Path(self.root) / "fake-cluster"

@@ -63,7 +63,8 @@ std::string to_text(const Estimate& estimate, const Session& session, const Rank
        << estimate.length.steps_per_epoch << " an epoch), global batch "
        << session.config().train.global_batch << " on " << plural(ranks.world, "rank") << "\n"
        << "checkpoint        " << human_bytes(estimate.checkpoint_bytes) << " each, up to "
-       << session.config().checkpoint.keep + 1 << " kept in " << session.config().run.dir << "\n";
+       << session.config().checkpoint.keep + 1 << " kept in " << session.config().run.dir
+       << "; another in the first node's memory, which its ranks share\n";
   return text.str();
 }
 
