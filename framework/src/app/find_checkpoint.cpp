@@ -39,8 +39,13 @@ fs::path find_checkpoint(const fs::path& target, Wanted wanted) {
   if (names_checkpoint(target)) return target;
   const fs::path folder = checkpoints_folder(target);
   std::error_code error;
-  if (wanted != Wanted::kNewest && fs::exists(folder / "best", error))
-    return fs::canonical(folder / "best");
+  if (wanted != Wanted::kNewest && fs::is_symlink(fs::symlink_status(folder / "best", error))) {
+    fs::path best = fs::canonical(folder / "best", error);
+    if (!error) return best;
+    throw CheckpointError((folder / "best").string() +
+                          " leads nowhere; a resume puts right what a kill has left, or name a "
+                          "checkpoint");
+  }
   if (wanted == Wanted::kBest) {
     throw CheckpointError(folder.string() + " has no best checkpoint: no evaluation on a " +
                           "validation split has chosen one (data.validation_fraction)");

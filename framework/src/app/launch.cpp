@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/activity.hpp"
 #include "base/files.hpp"
 #include "base/stack.hpp"
 #include "comm/local.hpp"
@@ -56,12 +57,14 @@ std::string Launch::without_node_memory() const {
 }
 
 void Launch::watch(std::chrono::milliseconds timeout) {
+  TRIREME_ASSERT(watchdog_ == nullptr, "this launch is watched already");
   watchdog_ =
       std::make_unique<Watchdog>(*world_, Watchdog::Options{.timeout = timeout, .host = host_});
 }
 
 void Launch::finish() {
   if (mpi_ != nullptr) {
+    enter_phase(Phase::kEnd);
     // MPI_Finalize waits for all ranks, too, and without an end.
     in_phase("the end of the run", [&] { return world_->exchange({}); });
   }

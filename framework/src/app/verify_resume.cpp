@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <iterator>
@@ -71,6 +72,11 @@ std::vector<std::string> measured(const fs::path& run) {
   return lines;
 }
 
+std::int64_t count_steps(const std::vector<std::string>& lines) {
+  return std::ranges::count_if(
+      lines, [](const std::string& line) { return line.starts_with(R"({"event":"step")"); });
+}
+
 // Of the first line that differs; empty: none does.
 std::string first_difference(const std::vector<std::string>& undisturbed,
                              const std::vector<std::string>& resumed) {
@@ -92,10 +98,11 @@ class Proof {
         steps_(parse_steps(line.steps)),
         directory_(line.directory.empty() ? "verify-resume-" + std::to_string(getpid())
                                           : line.directory) {
-    if (!fs::create_directory(directory_)) {
-      throw ConfigError(directory_.string() +
-                        " exists already; give --dir the name of a directory to make");
-    }
+    std::error_code error;
+    if (fs::create_directory(directory_, error)) return;
+    throw ConfigError("command line: --dir: " + directory_.string() +
+                      (error ? " cannot be made: " + error.message() : " exists already") +
+                      "; expected the name of a directory to make");
   }
 
   void train_undisturbed() {
@@ -123,6 +130,8 @@ class Proof {
   // Empty: none.
   std::string differences(const Registry& registry) const {
     const fs::path undisturbed = directory_ / "undisturbed", resumed = directory_ / "killed";
+    if (count_steps(measured(undisturbed)) != steps_.all())
+      fail("metrics.jsonl of the undisturbed run has not a line for each step");
     const CheckpointDiff diff = diff_checkpoints(newest("undisturbed"), newest("killed"), registry);
     return (diff.equal ? std::string() : diff.text) +
            first_difference(measured(undisturbed), measured(resumed));

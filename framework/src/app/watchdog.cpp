@@ -26,7 +26,7 @@ constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::int64_t kNsPerSecond = 1'000 * kNsPerMs;
 
 std::int64_t read(std::int64_t& field) {
-  return std::atomic_ref(field).load(std::memory_order_relaxed);
+  return std::atomic_ref(field).load(std::memory_order_acquire);
 }
 
 std::size_t board_bytes(int local_size) {
@@ -63,9 +63,8 @@ std::string process_state(std::int64_t pid) {
 
 void warn(const std::string& text) { std::cerr << "trireme: warning: " + text << std::flush; }
 
-bool is_long_by_nature(std::int64_t phase) {
-  const auto is = [&](Phase other) { return phase == static_cast<std::int64_t>(other); };
-  return is(Phase::kStart) || is(Phase::kCheckpoint) || is(Phase::kReport) || is(Phase::kEnd);
+const PhaseSpec& phase_of(ActivityRecord& record) {
+  return kPhases[static_cast<std::size_t>(read(record.phase))];
 }
 
 }  // namespace
@@ -119,13 +118,14 @@ void Watchdog::look(std::int64_t now) {
   look_at_own(now);
   look_at_waiting(now);
   look_at_neighbours(now);
+  looked_ns_ = now_ns();  // to ask for a stack may have taken a while
 }
 
 void Watchdog::look_at_own(std::int64_t now) {
   ActivityRecord& own = record(placement_.local_rank);
+  if (read(own.waiting_since_ns) != 0 || phase_of(own).is_long) return;
   const std::int64_t since = read(own.since_ns), age = now - since;
-  if (read(own.waiting_since_ns) != 0 || is_long_by_nature(read(own.phase)) || age < warn_ns_)
-    return;
+  if (age < warn_ns_) return;
   if (!is_news(age < last_ns_ ? "own" : "own, at last", since)) return;
   warn(name(placement_.local_rank) + " has not come on for " + seconds_text(age) + ", in " +
        place(placement_.local_rank) + "; its stack:\n" + stack_of(trainer_));
@@ -138,7 +138,7 @@ void Watchdog::look_at_waiting(std::int64_t now) {
     return since != 0 && now - since >= warn_ns_;
   };
   for (int l = 0; l < placement_.local_rank; ++l) {
-    if (waits(l) && is_awake(l, now)) return;
+    if (!has_ended(l) && waits(l) && is_awake(l, now)) return;
   }
   const std::int64_t since = read(record(placement_.local_rank).waiting_since_ns);
   if (!waits(placement_.local_rank)) return;
@@ -151,19 +151,21 @@ void Watchdog::look_at_waiting(std::int64_t now) {
 
 void Watchdog::look_at_neighbours(std::int64_t now) {
   for (int l = 0; l < placement_.local_rank; ++l) {
-    if (is_awake(l, now)) return;  // it looks itself
+    if (!has_ended(l) && is_awake(l, now)) return;  // it looks itself
   }
   for (int l = 0; l < placement_.local_size; ++l) {
-    if (l == placement_.local_rank || is_awake(l, now)) continue;
+    if (l == placement_.local_rank || has_ended(l) || is_awake(l, now)) continue;
     if (!is_news("neighbour " + std::to_string(l), read(record(l).watched_ns))) continue;
     warn(name(l) + " does not run: " + process_state(read(record(l).pid)) + "; it was in " +
          place(l) + "\n");
   }
 }
 
+// Or has not begun.
+bool Watchdog::has_ended(int local_rank) const { return read(record(local_rank).since_ns) == 0; }
+
 bool Watchdog::is_awake(int local_rank, std::int64_t now) const {
   ActivityRecord& record = this->record(local_rank);
-  if (read(record.since_ns) == 0) return true;  // not yet, or not any more
   const std::int64_t limit = std::max(warn_ns_, 4 * interval_ns_);
   return now - read(record.watched_ns) < limit;
 }
@@ -178,7 +180,7 @@ std::string Watchdog::place(int local_rank) const {
   ActivityRecord& record = this->record(local_rank);
   const std::int64_t step = read(record.step);
   return (step > 0 ? "step " + std::to_string(step) + ", " : std::string()) +
-         std::string(name_of(static_cast<Phase>(read(record.phase))));
+         std::string(phase_of(record).name);
 }
 
 // Whether this has not been told yet of this episode, which is known by when it began.
@@ -192,10 +194,11 @@ std::string Watchdog::describe_culprits() const {
   std::string text;
   for (int l = 0; l < placement_.local_size; ++l) {
     ActivityRecord& record = this->record(l);
-    if (l == placement_.local_rank || read(record.since_ns) == 0) continue;
+    if (l == placement_.local_rank || has_ended(l)) continue;
     if (!is_awake(l, now)) {
       text += "\n  " + name(l) + " is " + process_state(read(record.pid)) + ", in " + place(l);
-    } else if (read(record.waiting_since_ns) == 0 && now - read(record.since_ns) >= warn_ns_) {
+    } else if (read(record.waiting_since_ns) == 0 && !phase_of(record).is_long &&
+               now - read(record.since_ns) >= warn_ns_) {
       text += "\n  " + name(l) + " has been in " + place(l) + " for " +
               seconds_text(now - read(record.since_ns));
     }

@@ -29,6 +29,8 @@ namespace trireme {
 //    the first other rank of its node tells.
 // Nothing travels between nodes for it: a stalled rank, or one beside it, speaks where it lives.
 // What takes long by its nature, the start and a checkpoint, is no stall for the one that does it.
+// On GPUs the host waits for NCCL where it next reads a number, which is not marked as waiting:
+// there ranks that only wait tell of themselves, too.
 // The end is not the watchdog's: each wait has the time-out itself.
 //
 // Warnings go to stderr, whole lines by one write. Time in which this process itself was stopped
@@ -66,6 +68,7 @@ class Watchdog {
   ActivityRecord& record(int local_rank) const;
   std::string name(int local_rank) const;   // "rank 2 (host, pid 77)"
   std::string place(int local_rank) const;  // "step 12, backward"
+  bool has_ended(int local_rank) const;
   bool is_awake(int local_rank, std::int64_t now) const;
 
   const Options options_;

@@ -15,20 +15,20 @@ namespace {
 thread_local Activity* current = nullptr;
 
 void show(std::int64_t& field, std::int64_t value) {
-  std::atomic_ref(field).store(value, std::memory_order_relaxed);
+  std::atomic_ref(field).store(value, std::memory_order_release);
 }
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 }  // namespace
 
-std::string_view name_of(Phase phase) {
-  constexpr std::array<std::string_view, kNumPhases> kNames{
-      "start",  "input",      "forward",    "backward", "gradients", "agreement",
-      "update", "evaluation", "checkpoint", "report",   "end"};
-  const auto index = static_cast<std::size_t>(phase);
-  return index < kNames.size() ? kNames[index] : "unknown";
+constexpr bool in_order() {
+  for (std::size_t p = 0; p < kNumPhases; ++p) {
+    if (static_cast<std::size_t>(kPhases[p].phase) != p) return false;
+  }
+  return true;
 }
+static_assert(in_order());
 
 std::int64_t now_ns() {
   constexpr std::int64_t kPerSecond = 1'000'000'000;
@@ -51,8 +51,8 @@ void Activity::enter(Phase phase) {
   const std::int64_t now = now_ns();
   close_phase(now);
   phase_ = phase;
-  show(record_.phase, static_cast<std::int64_t>(phase));
   show(record_.since_ns, now);
+  show(record_.phase, static_cast<std::int64_t>(phase));
 }
 
 void Activity::close_phase(std::int64_t now) {

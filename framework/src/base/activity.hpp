@@ -24,14 +24,35 @@ enum class Phase : std::uint32_t {
   kUpdate,      // with the gathering of parameters
   kEvaluation,  // of a data set
   kCheckpoint,  // being taken or waited for
-  kReport,      // of the ranks' times
-  kEnd
+  kReport,      // what is told of steps, and of the ranks' times
+  kEnd          // until all ranks have come to it
 };
-inline constexpr std::size_t kNumPhases = static_cast<std::size_t>(Phase::kEnd) + 1;
-std::string_view name_of(Phase phase);  // "forward"
+
+struct PhaseSpec {
+  Phase phase;
+  std::string_view name;
+  bool of_step;  // its time is part of a step's
+  bool is_long;  // takes long by its nature: to be in it is no stall
+};
+// In the order of Phase.
+inline constexpr std::array kPhases{
+    PhaseSpec{Phase::kStart, "start", false, true},
+    PhaseSpec{Phase::kInput, "input", true, false},
+    PhaseSpec{Phase::kForward, "forward", true, false},
+    PhaseSpec{Phase::kBackward, "backward", true, false},
+    PhaseSpec{Phase::kGradients, "gradients", true, false},
+    PhaseSpec{Phase::kAgreement, "agreement", true, false},
+    PhaseSpec{Phase::kUpdate, "update", true, false},
+    PhaseSpec{Phase::kEvaluation, "evaluation", false, false},
+    PhaseSpec{Phase::kCheckpoint, "checkpoint", false, true},
+    PhaseSpec{Phase::kReport, "report", false, false},
+    PhaseSpec{Phase::kEnd, "end", false, false},
+};
+inline constexpr std::size_t kNumPhases = kPhases.size();
 
 // What a rank shows to the others of its node. Plain numbers that lie in memory shared by them,
-// written by this rank only; read and written by std::atomic_ref, each for itself.
+// written by this rank only; by std::atomic_ref, released and acquired. since_ns is written before
+// phase and waiting_since_ns, and to be read after them: who sees a new phase sees its time, too.
 struct ActivityRecord {
   alignas(64) std::int64_t pid;
   std::int64_t rank;

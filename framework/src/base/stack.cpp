@@ -28,7 +28,8 @@ constexpr int kSkipped = 2;  // the handler and what the kernel puts before it
 // A signal handler can reach nothing but static storage.
 std::array<char, 256> crash_prefix{};
 std::array<void*, kMostFrames> frames{};
-std::atomic<int> num_frames{-1};  // -1: asked for, not there yet
+std::atomic<int> num_frames{-1};  // -1: not there yet
+std::atomic<bool> asked{false};   // a signal that comes late finds that nobody asks any more
 static_assert(std::atomic<int>::is_always_lock_free);
 
 constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
@@ -66,6 +67,7 @@ extern "C" void tell_of_crash(int signal) {
 }
 
 extern "C" void take_stack(int /*signal*/) {
+  if (!asked.exchange(false)) return;
   const int saved = errno;
   num_frames.store(backtrace(frames.data(), kMostFrames), std::memory_order_release);
   errno = saved;
@@ -132,6 +134,7 @@ std::string stack_of(pthread_t thread) {
   std::array<void*, 1> none{};
   backtrace(none.data(), 1);
   num_frames.store(-1);
+  asked.store(true);
   if (pthread_kill(thread, stack_signal()) != 0) return "  (the thread has ended)\n";
   constexpr int kTries = 200;
   for (int i = 0; i < kTries && num_frames.load(std::memory_order_acquire) < 0; ++i)

@@ -12,8 +12,8 @@ namespace trireme {
 
 // For the life of the process: a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) is told on stderr
 // with `who` ("rank 2 (host3)"), the signal and the stack, and ends the process by that signal as
-// before. To be called again when who is known better, or when another library may have taken these
-// signals for itself.
+// before. A stack that has overflowed can be told of on the calling thread only. To be called again
+// when who is known better, or when another library may have taken these signals for itself.
 void report_crashes(const std::string& who);
 
 // The stack of another thread of this process, one line a frame, innermost first; one line that

@@ -65,7 +65,9 @@ std::map<std::int64_t, fs::path> checkpoints_by_step(const fs::path& checkpoints
 std::optional<std::int64_t> linked_step(const fs::path& link) {
   std::error_code error;
   const fs::path target = fs::read_symlink(link, error);
-  return error ? std::nullopt : step_of(target.filename().string());
+  if (error == std::errc::no_such_file_or_directory) return std::nullopt;
+  if (error) throw_errno("read the link", link, error.value());  // it may be there all the same
+  return step_of(target.filename().string());
 }
 
 }  // namespace
@@ -99,6 +101,21 @@ fs::path publish(const fs::path& temporary, const fs::path& checkpoints, std::in
   sync_directory(checkpoints);
   if (fs::exists(replaced, error)) discard(replaced);
   return target;
+}
+
+void put_back_replaced(const fs::path& checkpoints, const Warn& warn) {
+  for (const auto& [step, path] : checkpoints_by_step(checkpoints)) {
+    const fs::path replaced = replaced_path(checkpoints, step);
+    if (path == replaced) {
+      rename_path(replaced, checkpoints / step_name(step));
+      sync_directory(checkpoints);
+      warn("put back checkpoint " + step_name(step) +
+           ": a run was killed while it wrote that step again");
+    } else if (std::error_code error; fs::exists(replaced, error)) {
+      discard(replaced);
+      warn("removed " + replaced.string() + ", left behind by a run that was killed");
+    }
+  }
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& checkpoints) {

@@ -19,6 +19,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/files.hpp"
+
 namespace trireme {
 
 // "step-00000120"
@@ -30,5 +32,9 @@ std::optional<std::int64_t> step_of(std::string_view name);
 // Gives the finished directory `temporary` the name of this step, durably, and returns its path.
 std::filesystem::path publish(const std::filesystem::path& temporary,
                               const std::filesystem::path& checkpoints, std::int64_t step);
+
+// After a kill between the two: the replaced one gets its name back where its step has no other,
+// and goes where it has. Told to warn. For who has the directory's lock.
+void put_back_replaced(const std::filesystem::path& checkpoints, const Warn& warn);
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "checkpoint/archive.hpp"
+#include "checkpoint/directory.hpp"
 #include "trireme/error.hpp"
 
 namespace trireme {
@@ -139,6 +140,7 @@ RunDirectory RunDirectory::open(const fs::path& path, const Warn& warn) {
   require_links(directory.checkpoints());
   remove_leftovers(path, warn);
   remove_leftovers(directory.checkpoints(), warn);
+  put_back_replaced(directory.checkpoints(), warn);
   return directory;
 }
 

@@ -15,10 +15,6 @@ namespace {
 
 using Times = std::array<Activity::Times, kNumPhases>;
 
-// Evaluations and checkpoints are no part of a step.
-constexpr std::array kStepPhases{Phase::kInput,     Phase::kForward,   Phase::kBackward,
-                                 Phase::kGradients, Phase::kAgreement, Phase::kUpdate};
-
 constexpr double kMsPerSecond = 1000;
 // A rank is a straggler when it is late by more than this share of a step, and than this.
 constexpr double kLateShare = 0.1;
@@ -37,10 +33,6 @@ Times unpack(const std::string& text) {
   return times;
 }
 
-const Activity::Times& of(const Times& times, Phase phase) {
-  return times[static_cast<std::size_t>(phase)];
-}
-
 // [phase]: the longest wait of any rank.
 std::array<double, kNumPhases> longest_waits(const std::vector<Times>& ranks) {
   std::array<double, kNumPhases> longest{};
@@ -54,16 +46,17 @@ RankTimes rank_times(const Times& times, const std::array<double, kNumPhases>& l
                      double ms_a_step) {
   RankTimes rank;
   double most = 0;
-  for (const Phase phase : kStepPhases) {
-    const Activity::Times& spent = of(times, phase);
-    const double late = (longest[static_cast<std::size_t>(phase)] - spent.waited) * ms_a_step;
+  for (std::size_t p = 0; p < kNumPhases; ++p) {
+    if (!kPhases[p].of_step) continue;
+    const Activity::Times& spent = times[p];
+    const double late = (longest[p] - spent.waited) * ms_a_step;
     rank.waited_ms += spent.waited * ms_a_step;
     rank.late_ms += late;
-    (phase == Phase::kInput ? rank.input_ms : rank.compute_ms) +=
+    (kPhases[p].phase == Phase::kInput ? rank.input_ms : rank.compute_ms) +=
         (spent.total - spent.waited) * ms_a_step;
     if (late <= most) continue;
     most = late;
-    rank.late_at = name_of(phase);
+    rank.late_at = kPhases[p].name;
   }
   return rank;
 }
