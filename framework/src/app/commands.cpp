@@ -45,8 +45,7 @@ int train_guarded(Trainer& trainer, Sinks& sinks, Launch& launch) {
     throw;
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
-    tell_failure(failure, launch);
-    sinks.fail(failure.message);
+    sinks.fail(tell_failure(failure, launch));
     return launch.fail(static_cast<int>(failure.code));
   }
   return static_cast<int>(end.status == "stopped" ? ExitCode::kStopped : ExitCode::kOk);
@@ -168,7 +167,8 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
     sinks.open(session.config(), *directory,
                {.checkpoint = request.checkpoint,
                 .plain = launch.under_launcher(),
-                .before = launch.said()});
+                .before = launch.said(),
+                .warnings = [&launch] { return launch.watchdog()->take_warnings(); }});
   });
   const int code = train_guarded(trainer, sinks, launch);
   const bool went_well =

@@ -24,24 +24,24 @@ void print_error(const std::string& message, Launch* launch) {
   std::cerr << "trireme: error" + where + ": " + message + "\n" << std::flush;
 }
 
-void tell_failure(const Failure& failure, Launch& launch) {
-  // Most often another rank's error, which it is better to hear of.
-  constexpr std::chrono::milliseconds kAfterOtherNodes{300};
+std::string tell_failure(const Failure& failure, Launch& launch) {
+  // Most often another rank's error, which it is better to hear of; and rank 0 has the log.
+  constexpr std::chrono::seconds kAfterRank0{1};
   constexpr std::chrono::seconds kAfterOthers{2};
   const bool consequence = failure.code == ExitCode::kCommunication;
   Watchdog* const watchdog = launch.watchdog();
   if (watchdog == nullptr) {
     print_error(failure.message, &launch);
-    return;
+    return failure.message;
   }
   const std::string culprits = consequence ? watchdog->describe_culprits() : std::string();
-  if (consequence && launch.world().placement().node > 0)
-    std::this_thread::sleep_for(kAfterOtherNodes);
+  if (consequence && launch.world().rank() > 0) std::this_thread::sleep_for(kAfterRank0);
   if (watchdog->may_say(failure.message, consequence)) {
     print_error(failure.message + culprits, &launch);
   } else if (consequence) {
     std::this_thread::sleep_for(kAfterOthers);
   }
+  return failure.message + culprits;
 }
 
 }  // namespace trireme

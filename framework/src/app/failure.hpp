@@ -23,7 +23,9 @@ void print_error(const std::string& message, Launch* launch);
 
 // The last words of a rank that fails alone, before it ends all (Launch::fail). What several ranks
 // have to say is said once a node: the first error, and of others those that are no consequence of
-// it. A wait that came to nothing is told with what the watchdog knows of those who did not come.
-void tell_failure(const Failure& failure, Launch& launch);
+// it. A wait that came to nothing is told with what the watchdog knows of those who did not come,
+// by rank 0 if it is there within a second. Returns all the words, also where others have said
+// them.
+std::string tell_failure(const Failure& failure, Launch& launch);
 
 }  // namespace trireme

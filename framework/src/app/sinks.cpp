@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -70,13 +71,42 @@ void StateFile::write(const std::string& status, const std::string& reason) cons
   }
 }
 
+// log.txt, with what the watchdog says.
+class Sinks::WarningLog : public LogFile {
+ public:
+  WarningLog(const LogFileOptions& options, std::function<std::vector<std::string>()> warnings)
+      : LogFile(options), warnings_(std::move(warnings)) {}
+
+  void on_step(const StepEvent& event) override {
+    write_warnings();
+    LogFile::on_step(event);
+  }
+  void fail(const std::string& reason) {
+    write_warnings();
+    write_lines("error: " + reason);
+  }
+
+ private:
+  void write_warnings() {
+    for (const std::string& text : warnings_()) write_lines("warning: " + text);
+  }
+  void write_lines(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) write_line(line);
+  }
+
+  std::function<std::vector<std::string>()> warnings_;
+};
+
 void Sinks::open(const Config& config, const RunDirectory& directory, const SinkOptions& options) {
   auto state = std::make_unique<StateFile>(directory, options.checkpoint);
   state_ = state.get();
   const ConsoleOptions console = console_options(config, options.plain);
   observers_.add(make_console(std::cout, console));
-  auto log = std::make_unique<LogFile>(
-      LogFileOptions{.path = directory.file("log.txt"), .lines = console, .warn = warn});
+  auto log = std::make_unique<WarningLog>(
+      LogFileOptions{.path = directory.file("log.txt"), .lines = console, .warn = warn},
+      options.warnings);
+  log_ = log.get();
   for (const std::string& line : options.before) log->write_line(line);
   observers_.add(std::move(log));
   const auto metrics = [&](const char* name) {
@@ -91,6 +121,7 @@ void Sinks::open(const Config& config, const RunDirectory& directory, const Sink
 }
 
 void Sinks::fail(const std::string& reason) {
+  if (log_ != nullptr) log_->fail(reason);
   if (state_ != nullptr) state_->fail(reason);
 }
 

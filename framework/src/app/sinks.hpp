@@ -2,6 +2,7 @@
 // Rank 0's observers: console, log, metrics files, and the run's state file.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,6 +41,8 @@ struct SinkOptions {
   bool plain = false;               // lines only, even on a terminal (mpirun gives its ranks one,
                                     // whatever it writes to itself)
   std::vector<std::string> before;  // lines that the log begins with
+  // What was warned of on other threads since it was last asked, for the log.
+  std::function<std::vector<std::string>()> warnings = [] { return std::vector<std::string>(); };
 };
 
 class Sinks {
@@ -52,8 +55,11 @@ class Sinks {
   void fail(const std::string& reason);  // the run ends with an error
 
  private:
+  class WarningLog;
+
   ObserverList observers_;
   StateFile* state_ = nullptr;  // in observers_
+  WarningLog* log_ = nullptr;   // in observers_
 };
 
 void warn(const std::string& text);  // "trireme: warning: ..." to stderr
