@@ -35,6 +35,11 @@ class Ranks(TrainerTest):
         self.wait_for_words(said, "does not run")
         self.assertNotIn("trireme: error", said.read_text())
         self.finish(job, 6)
+        self.assertEqual(run.state()["status"], "failed")
+        self.assertRegex(run.state()["reason"], r"waiting for rank 1[^$]*\n  rank 1 .* is stopped, by SIGSTOP")
+        log = (run.path / "log.txt").read_text()
+        self.assertRegex(log, r"warning: rank 1 .* does not run")
+        self.assertRegex(log, r"error: step \d+: ")
         text = said.read_text()
         self.assertRegex(text, r"warning: rank 0 \(.+, pid \d+\) has waited for [\d.]+ s in step \d+, "
                          r"(gradients|agreement|update): .+ waits for rank 1; the run ends when run.timeout "
@@ -62,6 +67,7 @@ class Ranks(TrainerTest):
         finally:
             os.kill(pid, signal.SIGCONT)
         self.finish(job, 0)
+        self.assertIn("does not run", (run.path / "log.txt").read_text())
         self.assert_same_run(run, self.train("undisturbed", *few, ranks=3))
 
     def test_that_stand_still_themselves_tell_where_with_their_stack(self) -> None:

@@ -61,8 +61,6 @@ std::string process_state(std::int64_t pid) {
   }
 }
 
-void warn(const std::string& text) { std::cerr << "trireme: warning: " + text << std::flush; }
-
 const PhaseSpec& phase_of(ActivityRecord& record) {
   return kPhases[static_cast<std::size_t>(read(record.phase))];
 }
@@ -119,6 +117,18 @@ void Watchdog::look(std::int64_t now) {
   look_at_waiting(now);
   look_at_neighbours(now);
   looked_ns_ = now_ns();  // to ask for a stack may have taken a while
+}
+
+// text ends with its last line.
+void Watchdog::warn(const std::string& text) {
+  std::cerr << "trireme: warning: " + text << std::flush;
+  const std::lock_guard lock(mutex_);
+  warnings_.push_back(text);
+}
+
+std::vector<std::string> Watchdog::take_warnings() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(warnings_, {});
 }
 
 void Watchdog::look_at_own(std::int64_t now) {

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/activity.hpp"
 #include "trireme/communicator.hpp"
@@ -53,6 +54,9 @@ class Watchdog {
   // a wait that has come to nothing. Any thread.
   std::string describe_culprits() const;
 
+  // What this rank's watchdog has warned of since the last call. Any thread.
+  std::vector<std::string> take_warnings();
+
   // Whether this rank is the first of its node to speak of an error. consequence: of another rank's
   // error, most likely; only the first to speak says such a one. Others are said unless the same
   // words have been. Any thread.
@@ -61,6 +65,7 @@ class Watchdog {
  private:
   void watch();
   void look(std::int64_t now);
+  void warn(const std::string& text);
   void look_at_own(std::int64_t now);
   void look_at_waiting(std::int64_t now);
   void look_at_neighbours(std::int64_t now);
@@ -82,8 +87,9 @@ class Watchdog {
   std::map<std::string, std::int64_t> warned_;  // [about]: the episode
   std::mutex mutex_;
   std::condition_variable stopping_;
-  bool stop_ = false;   // under mutex_
-  std::thread thread_;  // last: it uses the others
+  bool stop_ = false;                  // under mutex_
+  std::vector<std::string> warnings_;  // under mutex_
+  std::thread thread_;                 // last: it uses the others
 };
 
 }  // namespace trireme

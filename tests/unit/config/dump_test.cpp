@@ -146,8 +146,10 @@ TEST(DumpConfig, ReadsBackToTheSameConfigurationBitForBit) {
 TEST(DumpConfig, WritesTheSectionsInOrderWithEveryKey) {
   const std::string text = dump_config(read(kValid).config);
   EXPECT_THAT(
-      text, HasSubstr("run:\n  name: a\n  dir: runs/a\n  seed: 0\n  device: cpu\n  timeout: 600\n  "
-                      "time_limit: 0\n  time_margin: 120\n\nmodel:\n"));
+      text,
+      HasSubstr(
+          "run:\n  name: a\n  dir: runs/a\n  shared: true\n  seed: 0\n  device: cpu\n  timeout: "
+          "600\n  time_limit: 0\n  time_margin: 120\n\nmodel:\n"));
   EXPECT_THAT(text, HasSubstr("  eps: 1.0e-08\n"));
   EXPECT_THAT(text, HasSubstr("  groups: []\n"));
   EXPECT_THAT(text, HasSubstr("  hidden: [64, 32]\n"));

@@ -27,7 +27,7 @@ using namespace std::string_literals;
 namespace fs = std::filesystem;
 
 constexpr const char* kHeader =
-    "step,epoch,loss,accuracy,lr,grad_norm,samples,samples_per_s,step_ms,data_wait_ms,"
+    "step,epoch,loss,accuracy,lr,grad_norm,samples,sample_hash,samples_per_s,step_ms,data_wait_ms,"
     "comm_exposed_ms,comm_overlap,comm_sent_bytes,comm_saturated,comm_underflowed";
 
 class Metrics : public ::testing::Test {
@@ -79,6 +79,7 @@ StepEvent step_event(std::int64_t step) {
           .lr = 1e-3,
           .grad_norm = 1.0 / 3,
           .samples = 64,
+          .sample_hash = 4294967296,
           .step_ms = 32,
           .data_wait_ms = 1,
           .comm_exposed_ms = 2,
@@ -116,24 +117,25 @@ TEST_F(Metrics, JsonlHoldsOneObjectAnEvent) {
                         .stall_ms = 40,
                         .waited_ms = 0.5});
   writer.on_end({.status = "finished", .steps = 1, .seconds = 3, .samples_per_s = 2000});
-  EXPECT_EQ(text("m.jsonl"),
-            R"({"event":"start","step":0,"total_steps":10,"steps_per_epoch":5,"world_size":4,)"
-            R"("parameters":100,"train_samples":320})"
-            "\n"
-            R"({"event":"step","step":1,"epoch":0.5,"loss":0.1,"accuracy":0.25,"lr":0.001,)"
-            R"("grad_norm":0.3333333333333333,"samples":64,"samples_per_s":2000.0,)"
-            R"("step_ms":32.0,"data_wait_ms":1.0,"comm_exposed_ms":2.0,"comm_overlap":0.75,)"
-            R"("comm_sent_bytes":1000000,"comm_saturated":3,"comm_underflowed":70})"
-            "\n"
-            R"({"event":"eval","step":1,"epoch":0.5,"split":"validation","loss":2.0,)"
-            R"("accuracy":0.5,"samples":10,"seconds":1.5,"best":true})"
-            "\n"
-            R"({"event":"checkpoint","step":1,"path":"c/step-00000001","size_bytes":9,)"
-            R"("seconds":0.25,"stall_ms":40.0,"waited_ms":0.5})"
-            "\n"
-            R"({"event":"end","status":"finished","steps":1,"seconds":3.0,)"
-            R"("samples_per_s":2000.0})"
-            "\n");
+  EXPECT_EQ(
+      text("m.jsonl"),
+      R"({"event":"start","step":0,"total_steps":10,"steps_per_epoch":5,"world_size":4,)"
+      R"("parameters":100,"train_samples":320})"
+      "\n"
+      R"({"event":"step","step":1,"epoch":0.5,"loss":0.1,"accuracy":0.25,"lr":0.001,)"
+      R"("grad_norm":0.3333333333333333,"samples":64,"sample_hash":4294967296,"samples_per_s":2000.0,)"
+      R"("step_ms":32.0,"data_wait_ms":1.0,"comm_exposed_ms":2.0,"comm_overlap":0.75,)"
+      R"("comm_sent_bytes":1000000,"comm_saturated":3,"comm_underflowed":70})"
+      "\n"
+      R"({"event":"eval","step":1,"epoch":0.5,"split":"validation","loss":2.0,)"
+      R"("accuracy":0.5,"samples":10,"seconds":1.5,"best":true})"
+      "\n"
+      R"({"event":"checkpoint","step":1,"path":"c/step-00000001","size_bytes":9,)"
+      R"("seconds":0.25,"stall_ms":40.0,"waited_ms":0.5})"
+      "\n"
+      R"({"event":"end","status":"finished","steps":1,"seconds":3.0,)"
+      R"("samples_per_s":2000.0})"
+      "\n");
   EXPECT_TRUE(warnings_.empty());
 }
 
@@ -142,10 +144,11 @@ TEST_F(Metrics, CsvHoldsOneRowAStep) {
   writer.on_start({});
   take_steps(writer, 1, 2);
   writer.on_end({});
-  EXPECT_EQ(text("m.csv"),
-            std::string(kHeader) +
-                "\n1,0.5,0.1,0.25,0.001,0.3333333333333333,64,2000,32,1,2,0.75,1000000,3,70\n"
-                "2,0.5,0.1,0.25,0.001,0.3333333333333333,64,2000,32,1,2,0.75,1000000,3,70\n");
+  EXPECT_EQ(
+      text("m.csv"),
+      std::string(kHeader) +
+          "\n1,0.5,0.1,0.25,0.001,0.3333333333333333,64,4294967296,2000,32,1,2,0.75,1000000,3,70\n"
+          "2,0.5,0.1,0.25,0.001,0.3333333333333333,64,4294967296,2000,32,1,2,0.75,1000000,3,70\n");
 }
 
 TEST_F(Metrics, NumbersReadBackBitForBit) {
