@@ -70,9 +70,11 @@ struct CommittedCheckpoint {
 // manifest.json with the XXH3-128 of it, fsync of files and directories, rename; then `latest`
 // names it (a symbolic link, replaced atomically). Where it fails, the temporary is removed. Makes
 // the directory CHECKPOINTS where it is missing (not its parents). Committing a step that exists
-// already replaces it (Note [Replacing a step] in directory.hpp). step >= 0.
-CommittedCheckpoint commit_checkpoint(const std::filesystem::path& checkpoints, std::int64_t step,
-                                      std::span<const std::byte> image);
+// already replaces it (Note [Replacing a step] in directory.hpp). step >= 0. came_on is called
+// after each piece that was written.
+CommittedCheckpoint commit_checkpoint(
+    const std::filesystem::path& checkpoints, std::int64_t step, std::span<const std::byte> image,
+    const std::function<void()>& came_on = [] {});
 
 // Verifies the manifest's hash before it parses anything, then the structure. Errors say which file
 // fails how.

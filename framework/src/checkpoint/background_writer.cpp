@@ -32,9 +32,11 @@ std::optional<BackgroundWriter::Done> BackgroundWriter::take() {
 
 BackgroundWriter::Done BackgroundWriter::write(const Job& job) {
   try {
-    Done done{.checkpoint = commit_checkpoint(options_.checkpoints, job.step, job.image),
+    Done done{.checkpoint = commit_checkpoint(options_.checkpoints, job.step, job.image,
+                                              [this] { ++moves_; }),
               .at = std::chrono::steady_clock::now()};
     doubtful_.erase(job.step);
+    ++moves_;
     if (job.best) mark_best(options_.checkpoints, job.step);
     rotate_checkpoints(options_.checkpoints, options_.keep, doubtful_);
     return done;

@@ -47,6 +47,8 @@ class BackgroundWriter {
   void start(const Job& job);
   // Whether no job is at work, at once or within this time.
   bool wait_for(std::chrono::milliseconds time) const;
+  // Changes whenever a job comes on: where it does not, the file system hangs.
+  std::int64_t moves() const { return moves_; }
   // Whether the last job has failed; true until its outcome is taken.
   bool failed() const { return failed_; }
   // What has become of a job that is not at work any more: once, then nothing. Throws what it
@@ -59,6 +61,7 @@ class BackgroundWriter {
   const Options options_;
   std::set<std::int64_t> doubtful_;  // the thread's while a job is at work
   std::atomic<bool> failed_{false};
+  std::atomic<std::int64_t> moves_{0};
   std::future<Done> outcome_;  // last: its destructor waits for the thread
 };
 

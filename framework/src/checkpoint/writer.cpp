@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // Writes a new file, on disk when it returns, and returns the hash of what was written.
-std::string write_hashed(const fs::path& path, std::span<const std::byte> data) {
+std::string write_hashed(const fs::path& path, std::span<const std::byte> data,
+                         const std::function<void()>& came_on) {
   // Small enough for the second look at a piece to come from the cache.
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   FileDescriptor file = open_file(path, O_WRONLY | O_CREAT | O_EXCL);
@@ -36,6 +37,7 @@ std::string write_hashed(const fs::path& path, std::span<const std::byte> data) 
                             std::to_string(data.size()) + " bytes, " + std::to_string(begin) +
                             " came before this piece");
     }
+    came_on();
   }
   fault_point(FaultPoint::kCheckpointFsync);
   sync_file(file, path);
@@ -99,18 +101,19 @@ void ArchiveLayout::set_state(std::span<std::byte> image, std::int64_t step,
 }
 
 CommittedCheckpoint commit_checkpoint(const fs::path& checkpoints, std::int64_t step,
-                                      std::span<const std::byte> image) {
+                                      std::span<const std::byte> image,
+                                      const std::function<void()>& came_on) {
   TRIREME_ASSERT(step >= 0, "negative step");
   fault_point(FaultPoint::kCheckpointOpen);
   make_directory(checkpoints);
   const Temporary temporary(temporary_path(checkpoints, step_name(step)));
   const Manifest manifest{.step = step,
                           .model_bytes = static_cast<std::int64_t>(image.size()),
-                          .model_hash = write_hashed(temporary.path / kModelFile, image)};
+                          .model_hash = write_hashed(temporary.path / kModelFile, image, came_on)};
   fault_point(FaultPoint::kCheckpointWritten, [&] { flip_bit(temporary.path / kModelFile); });
   const std::string text = manifest_text(manifest);
   fault_point(FaultPoint::kCheckpointManifest);
-  write_hashed(temporary.path / kManifestFile, std::as_bytes(std::span(text)));
+  write_hashed(temporary.path / kManifestFile, std::as_bytes(std::span(text)), came_on);
   sync_directory(temporary.path);
   fault_point(FaultPoint::kCheckpointRename);
   fs::path target = publish(temporary.path, checkpoints, step);

@@ -22,7 +22,8 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
 
 Saver::Saver(SaverOptions options, const Replica& replica, Learner learner,
              const StateDocument& like, Communicator& control)
-    : control_(control),
+    : timeout_(options.timeout),
+      control_(control),
       image_(replica, learner, to_json(like).size() + kStateGrowth, control),
       writer_({.checkpoints = options.checkpoints, .keep = options.keep}) {
   collectively(control_, [&] {
@@ -46,11 +47,24 @@ void Saver::save(const StateDocument& document, bool best) {
 }
 
 void Saver::finish() {
-  // In short rounds, so that a write that takes longer than run.timeout is no stall.
-  constexpr std::chrono::milliseconds kRound{100};
-  while (any_rank(control_, !writer_.wait_for(kRound))) {
-  }
+  wait_for_writer();
   collectively(control_, [&] { note_outcome(); });
+}
+
+// In short rounds, so that a write that takes longer than run.timeout is no stall.
+void Saver::wait_for_writer() {
+  constexpr std::chrono::milliseconds kRound{100};
+  std::int64_t moves = -1;
+  Clock::time_point moved_at;
+  while (any_rank(control_, !writer_.wait_for(kRound))) {
+    if (std::exchange(moves, writer_.moves()) != moves) moved_at = Clock::now();
+    const bool hangs = timeout_.count() > 0 && Clock::now() - moved_at > timeout_;
+    if (!hangs || writer_.wait_for({})) continue;
+    throw CheckpointError("the checkpoint of step " + std::to_string(current_.step) +
+                          " has not come on for " + std::to_string(timeout_.count() / 1000) +
+                          " s (run.timeout): the file system of the run directory hangs; what was "
+                          "committed before is whole");
+  }
 }
 
 void Saver::settle() {

@@ -15,8 +15,9 @@
 namespace trireme {
 
 struct SaverOptions {
-  std::filesystem::path checkpoints;  // the folder
-  std::int64_t keep = 1;              // as rotate_checkpoints()
+  std::filesystem::path checkpoints;     // the folder
+  std::int64_t keep = 1;                 // as rotate_checkpoints()
+  std::chrono::milliseconds timeout{0};  // of a write that does not come on; <= 0: for ever
   std::int64_t most = 1;  // checkpoints that may ever lie there at once: there has to be room
 };
 
@@ -34,7 +35,9 @@ class Saver {
   // Collective. Waits for the checkpoint that is being written, if any, as finish() does; then
   // takes this one. It is on its way when this returns: training may go on.
   void save(const StateDocument& document, bool best);
-  // Collective. Waits until nothing is being written. SharedError (kCheckpoint) where that failed.
+  // Collective. Waits until nothing is being written, as long as it comes on. SharedError
+  // (kCheckpoint) where it failed. CheckpointError, on rank 0 alone, where it hangs: its thread
+  // cannot be ended, so the job has to be.
   void finish();
   // Whether this rank knows of a failure to write. All ranks are to call finish() then, once they
   // have agreed.
@@ -46,8 +49,10 @@ class Saver {
   std::vector<CheckpointEvent> take_events();
 
  private:
+  void wait_for_writer();
   void note_outcome();
 
+  const std::chrono::milliseconds timeout_;
   Communicator& control_;
   SnapshotImage image_;
   std::vector<CheckpointEvent> events_;            // committed

@@ -89,10 +89,13 @@ void Trainer::take_up_checkpoints(const std::filesystem::path& checkpoint) {
 
 void Trainer::prepare_to_save() {
   if (parts_.checkpoints.empty()) return;
-  saver_ = std::make_unique<Saver>(SaverOptions{.checkpoints = parts_.checkpoints,
-                                                .keep = parts_.config.checkpoint.keep,
-                                                .most = most_checkpoints()},
-                                   parts_.replica, step_.learner(), document(), parts_.control);
+  saver_ = std::make_unique<Saver>(
+      SaverOptions{.checkpoints = parts_.checkpoints,
+                   .keep = parts_.config.checkpoint.keep,
+                   .timeout = std::chrono::milliseconds(
+                       static_cast<std::int64_t>(parts_.config.run.timeout * 1e3)),
+                   .most = most_checkpoints()},
+      parts_.replica, step_.learner(), document(), parts_.control);
 }
 
 // Those that rotation keeps, the best besides, and one that is being written; or as many as the

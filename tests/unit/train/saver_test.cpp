@@ -146,6 +146,30 @@ TEST(Saver, AFailureToWriteEndsAllRanksAtOneStepWithOneText) {
   EXPECT_TRUE(watcher.checkpoints.empty());
 }
 
+// Its thread sits in the kernel: rank 0 alone says so, and the job has to be ended.
+TEST(Saver, AWriteThatHangsIsAnErrorOnceTheTimeoutIsOver) {
+  const TemporaryDirectory directory;
+  Config config = small(4, 2);
+  config.run.timeout = 1;
+  HeldCommits held;
+  const Registry registry = all_parts();
+  std::string text;
+  const auto body = [&](Communicator& world) {
+    at::set_num_threads(1);
+    Session session(config, registry, world);
+    Trainer& trainer = session.make_trainer({.checkpoints = directory.path() / "c"});
+    try {
+      trainer.run();
+    } catch (const CheckpointError& error) {
+      text = error.what();
+      held.release();  // the trainer goes with its thread
+      throw;
+    }
+  };
+  EXPECT_THROW(run_as_threads(2, body), CheckpointError);
+  EXPECT_THAT(text, HasSubstr("the checkpoint of step 2 has not come on for 1 s (run.timeout)"));
+}
+
 // The failure is on its way while nobody looks: the end of the run does.
 TEST(Saver, AFailureOfTheLastCheckpointIsFoundAtTheEnd) {
   const TemporaryDirectory directory;
