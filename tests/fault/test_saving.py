@@ -36,6 +36,20 @@ class Disk(TrainerTest):
         self.assert_same_run(run, self.train("undisturbed", *length, ranks=3))
 
 
+class Slow(TrainerTest):
+    def test_a_write_longer_than_the_time_out_loses_neither_an_error_of_all_ranks_nor_the_checkpoint(self) -> None:
+        """Nobody is told to stand still, either."""
+        done = self.call(self.config, "run.dir=runs/run", "run.timeout=4", "checkpoint.every_steps=3",
+                         "--enable-fault-injection", "--inject", "rank=0,point=checkpoint.written,hit=1,action=sleep=3",
+                         "--inject", "rank=0,point=checkpoint.rename,hit=1,action=sleep=3",
+                         "--inject", "rank=1,point=forward,hit=9,action=nan", ranks=2, code=5)
+        self.assert_error_once(done, "rank 1: loss nan for samples")
+        self.assertNotIn("has not come on", done.stderr)
+        run = self.run_dir("run")
+        self.assertEqual(run.steps(), [3])
+        self.assertEqual(run.state()["status"], "failed")
+
+
 class EarlierFormats(TrainerTest):
     def test_a_checkpoint_of_format_1_is_resumed_evaluated_and_followed_by_newer_ones(self) -> None:
         run = self.run_dir("old")

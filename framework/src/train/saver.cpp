@@ -68,8 +68,7 @@ void Saver::wait_for_writer() {
 }
 
 void Saver::settle() {
-  while (!writer_.wait_for(std::chrono::seconds(1))) {
-  }
+  wait_for_writer();
   if (!writer_.failed()) note_outcome();
 }
 

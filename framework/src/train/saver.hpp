@@ -42,8 +42,7 @@ class Saver {
   // Whether this rank knows of a failure to write. All ranks are to call finish() then, once they
   // have agreed.
   bool failed() const { return writer_.failed(); }
-  // Rank 0's, not collective: as finish() for a run that ends by another error. What fails here is
-  // not told.
+  // Collective: as finish() for a run that ends by another error. A write that fails is not told.
   void settle();
   // Rank 0's: the checkpoints committed since the last call.
   std::vector<CheckpointEvent> take_events();

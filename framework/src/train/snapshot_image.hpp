@@ -19,7 +19,7 @@ namespace trireme {
 // A save is a copy. The model.h5 of a run is laid out once, in memory that the ranks of the first
 // node share and keep for the run, and each of them puts what it has straight to its place: of
 // every bucket its part of the parameters, which the node shares, and of the optimizer's state,
-// which is its own. Nothing is gathered, and nothing is taken: the pages were touched before. (On
+// which is its own. Nothing is gathered, and no memory is taken: the pages were touched before. (On
 // GPUs, and where ranks cannot share memory, a node of FlatParameters is one rank, and rank 0 has
 // all.) What rank 0's node does not have travels to rank 0 bucket by bucket: optimizer state that
 // is sharded over several nodes, and what compression owes.

@@ -114,14 +114,27 @@ std::int64_t Trainer::most_checkpoints() const {
 }
 
 EndEvent Trainer::run() {
+  std::optional<SharedError> failure;
   try {
     return train();
-  } catch (const SharedError&) {
-    // All ranks end here; what is being written is a good checkpoint all the same.
-    if (saver_ != nullptr) saver_->settle();
-    report_saved();
-    throw;
+  } catch (const SharedError& error) {
+    failure = error;
   }
+  // All ranks end here; what is being written is a good checkpoint all the same.
+  settle(failure->what());
+  throw SharedError(*failure);
+}
+
+// After an error of all ranks, with these words.
+void Trainer::settle(const std::string& words) {
+  if (saver_ == nullptr) return;
+  enter_phase(Phase::kCheckpoint);
+  try {
+    saver_->settle();
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(words + "\nbesides, " + error.what());
+  }
+  report_saved();
 }
 
 EndEvent Trainer::train() {

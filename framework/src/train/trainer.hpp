@@ -87,6 +87,7 @@ class Trainer {
   void save_if_due(bool must);
   void save();
   // Collective. Waits until what is being written is committed.
+  void settle(const std::string& words);
   void finish_saving();
   void report_saved();
   StateDocument document() const;
