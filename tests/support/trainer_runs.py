@@ -100,7 +100,7 @@ def arrays(checkpoint: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
     found: dict[str, tuple[str, tuple[int, ...], bytes]] = {}
 
     def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and name != "state":
+        if isinstance(item, h5py.Dataset) and "/" in name:  # not the step and the state
             found[name] = (str(item.dtype), item.shape, item[()].tobytes())
 
     with h5py.File(checkpoint / "model.h5", "r") as file:
