@@ -175,6 +175,20 @@ class ResumeAuto(TrainerTest):
         self.assert_error_once(self.call(*self.command, code=2), "config.yaml", "empty")
         self.assertEqual((run.steps(), run.last_step()), (steps, 36))
 
+    def test_never_starts_over_where_the_checkpoints_are_gone(self) -> None:
+        run = self.train("run", "train.epochs=1")
+        lines = (run.path / "metrics.jsonl").read_text()
+        for entry in run.checkpoints.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+        for links in ("dangling", "gone"):
+            if links == "gone":
+                for link in run.checkpoints.iterdir():
+                    link.unlink()
+            done = self.call(self.config, "run.dir=runs/run", "--resume", "auto", code=4)
+            self.assert_error_once(done, "the folder was emptied, or is not mounted")
+            self.assertEqual((run.path / "metrics.jsonl").read_text(), lines)
+
     def test_refuses_a_configuration_that_has_changed(self) -> None:
         self.train("run")
         self.assert_error_once(

@@ -10,7 +10,7 @@ import re
 import struct
 from pathlib import Path
 
-from trainer_runs import TrainerTest, main
+from trainer_runs import TrainerTest, main, processes, wait_until
 
 CONFIGURATIONS = Path(__file__).resolve().parents[2] / "configs"
 
@@ -62,6 +62,21 @@ class Small(Proofs):
         self.assert_error_once(done, "expected K+M")
         done = self.call("verify-resume", self.config, "--launch", "no-such-launcher -np 2", code=6)
         self.assert_error_once(done, "cannot start no-such-launcher")
+
+    def test_takes_strange_directories_as_they_are_and_refuses_what_it_sets_itself(self) -> None:
+        self.assert_proven(self.call("verify-resume", self.config, "--steps", "2+2", "--dir", "x #y: [z").stdout)
+        done = self.call("verify-resume", self.config, "--dir", "no/parent", code=2)
+        self.assert_error_once(done, "cannot be made")
+        done = self.call("verify-resume", self.config, "run.dir=elsewhere", code=2)
+        self.assert_error_once(done, "--dir and --steps")
+
+    def test_ends_its_runs_when_it_is_asked_to_end(self) -> None:
+        job = self.start("verify-resume", self.config, "--steps", "100000+1", "--dir", "proof", "--launch",
+                         f"{self.mpirun} --oversubscribe -np 2")
+        wait_until(lambda: (self.root / "proof/undisturbed/metrics.jsonl").exists(), "the first run trains")
+        job.process.terminate()
+        self.assertNotEqual(job.finish().returncode, 0)
+        wait_until(lambda: not processes(self.mark), "nothing is left running")
 
     def test_is_not_to_be_started_by_a_launcher(self) -> None:
         done = self.call("verify-resume", self.config, ranks=2, code=2)

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <optional>
 
+#include <nlohmann/json.hpp>
+
 #include "app/bench_comm.hpp"
 #include "app/declared.hpp"
 #include "app/doctor.hpp"
@@ -130,7 +132,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
       environment =
           keep_found_at_start(RunDirectory::read(directory->path(), "env.json"), environment);
   });
-  const StopSignals signals;
+  std::optional<StopSignals> signals;  // from the moment on at which somebody looks at them
   Sinks sinks;
   Trainer& trainer = session.make_trainer(
       {.observer = &sinks.observer(),
@@ -138,7 +140,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
        .environment = environment,
        .host = launch.host(),
        .from_step_0 = request.checkpoint.empty(),
-       .stop_requested = [&] { return signals.stop_requested() || limit.reached(); },
+       .stop_requested = [&] { return (signals && signals->stop_requested()) || limit.reached(); },
        .take_save_request = take_save_request});
   if (const std::int64_t samples = session.data().train->size();
       world.rank() == 0 && session.config().train.global_batch > samples) {
@@ -156,6 +158,7 @@ int train(TrainRequest request, const Registry& registry, Launch& launch) {
   }
   say(launch, between_nodes_text(session.config().parallel, session.num_nodes()));
   restore(trainer, session, request.checkpoint, launch);
+  signals.emplace();
   // Not before all is well: a start that fails leaves no run, a resume that fails the run as it
   // was.
   collectively(world, [&] {
@@ -187,12 +190,36 @@ void warn_of_new_schedule(const Config& before, const Config& after, const Commu
   }
 }
 
+// A run without a checkpoint may be started again, unless it has had one: then its folder was
+// emptied, or is not mounted, and to start again would lose its curves as well.
+void require_none_lost(const fs::path& path) {
+  std::error_code error;
+  std::string had;
+  for (const char* name : {"latest", "best"}) {
+    const fs::path link = path / "checkpoints" / name;
+    if (fs::is_symlink(fs::symlink_status(link, error))) had = link.string() + " names one";
+  }
+  if (had.empty() && fs::exists(fs::symlink_status(path / "state.json", error))) {
+    const auto state = nlohmann::json::parse(RunDirectory::read(path, "state.json"), nullptr,
+                                             /*allow_exceptions=*/false);
+    if (state.is_object() && !state.value("checkpoint", nlohmann::json("")).empty() &&
+        state["checkpoint"] != "")
+      had = "state.json names one";
+  }
+  if (had.empty()) return;
+  throw CheckpointError(
+      (path / "checkpoints").string() + " holds no checkpoint, but " + had +
+      ": the folder was emptied, or is not mounted; bring it back, or start a new run in another "
+      "run.dir");
+}
+
 // What the run in `path` goes on from. It is locked from here on, but not for a dry run, which may
 // look at a run that is training.
 Source find_run(const fs::path& path, bool dry_run, std::optional<RunDirectory>& directory) {
   RunDirectory::require_run(path);
   if (!dry_run) directory = RunDirectory::open(path, warn);
   const std::optional<fs::path> found = find_newest_good(path / "checkpoints", warn);
+  if (!found) require_none_lost(path);
   return {.file = (path / "config.yaml").string(),
           .text = RunDirectory::read(path, "config.yaml"),
           .checkpoint = found ? found->string() : std::string()};

@@ -83,9 +83,10 @@ std::string problem_of(const fs::path& checkpoint) {
     }
     return {};
   } catch (const CheckpointError& error) {
-    std::error_code gone;
     // A run that trains meanwhile removes old ones.
-    return fs::exists(checkpoint, gone) ? error.what() : std::string();
+    std::error_code none;
+    const bool gone = fs::symlink_status(checkpoint, none).type() == fs::file_type::not_found;
+    return gone ? std::string() : error.what();
   }
 }
 

@@ -98,6 +98,14 @@ class Proof {
         steps_(parse_steps(line.steps)),
         directory_(line.directory.empty() ? "verify-resume-" + std::to_string(getpid())
                                           : line.directory) {
+    for (const std::string& setting : line.overrides) {
+      for (const char* key : {"run.dir=", "train.epochs=", "train.max_steps="}) {
+        if (!setting.starts_with(key)) continue;
+        throw ConfigError("command line: " + printable(setting) +
+                          ": verify-resume sets that itself; --dir and --steps say where and how "
+                          "long it trains");
+      }
+    }
     std::error_code error;
     if (fs::create_directory(directory_, error)) return;
     throw ConfigError("command line: --dir: " + directory_.string() +
@@ -117,6 +125,9 @@ class Proof {
       words.emplace_back(word);
     }
     start("killed", words, kAnyFailure);
+    if (RunDirectory::read(directory_, "killed.txt").find("fault injected on rank 0") ==
+        std::string::npos)
+      fail("the run that was to be killed ended otherwise");
     killed_at_ = last_step("killed");
     if (killed_at_ <= 0 || killed_at_ >= steps_.all())
       fail("the run was to be killed after a checkpoint before its last step");
@@ -164,8 +175,8 @@ class Proof {
     std::vector<std::string> words{"train", line_.target};
     words.insert(words.end(), line_.overrides.begin(), line_.overrides.end());
     words.insert(words.end(),
-                 {"run.dir=" + (directory_ / name).string(), "run.time_limit=0", "train.epochs=0",
-                  "train.max_steps=" + std::to_string(steps_.all()),
+                 {"run.dir=" + Json((directory_ / name).string()).dump(), "run.time_limit=0",
+                  "train.epochs=0", "train.max_steps=" + std::to_string(steps_.all()),
                   "checkpoint.every_steps=" + std::to_string(steps_.before), "log.every_steps=1"});
     return with_options(std::move(words));
   }

@@ -25,6 +25,8 @@ struct SpokenError {
 constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::int64_t kNsPerSecond = 1'000 * kNsPerMs;
 
+constexpr const char* kNoCore = "not getting a core";
+
 std::int64_t read(std::int64_t& field) {
   return std::atomic_ref(field).load(std::memory_order_acquire);
 }
@@ -57,7 +59,7 @@ std::string process_state(std::int64_t pid) {
     case 'X':
       return "dead";
     default:
-      return "not getting a core";
+      return kNoCore;
   }
 }
 
@@ -165,9 +167,11 @@ void Watchdog::look_at_neighbours(std::int64_t now) {
   }
   for (int l = 0; l < placement_.local_size; ++l) {
     if (l == placement_.local_rank || has_ended(l) || is_awake(l, now)) continue;
+    const std::string state = process_state(read(record(l).pid));
+    // A crowded machine is no stall.
+    if (state == kNoCore && now - read(record(l).watched_ns) < 2 * kNsPerSecond) continue;
     if (!is_news("neighbour " + std::to_string(l), read(record(l).watched_ns))) continue;
-    warn(name(l) + " does not run: " + process_state(read(record(l).pid)) + "; it was in " +
-         place(l) + "\n");
+    warn(name(l) + " does not run: " + state + "; it was in " + place(l) + "\n");
   }
 }
 

@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 
 #include "base/files.hpp"
 #include "trireme/error.hpp"
@@ -26,6 +29,35 @@ class SpawnActions {
 
  private:
   posix_spawn_file_actions_t actions_{};
+};
+
+std::atomic<pid_t> receiver{0};  // a handler can reach nothing but static storage
+
+extern "C" void pass_on(int signal) {
+  const int saved = errno;
+  if (const pid_t child = receiver.load(); child > 0) ::kill(child, signal);
+  errno = saved;
+}
+
+// While it lives, signals that ask this process to end go to the child, which is waited for.
+class PassSignalsOn {
+ public:
+  explicit PassSignalsOn(pid_t child) {
+    receiver.store(child);
+    struct sigaction action {};
+    action.sa_handler = pass_on;
+    for (std::size_t i = 0; i < kPassed.size(); ++i) sigaction(kPassed[i], &action, &before_[i]);
+  }
+  ~PassSignalsOn() {
+    for (std::size_t i = 0; i < kPassed.size(); ++i) sigaction(kPassed[i], &before_[i], nullptr);
+    receiver.store(0);
+  }
+  PassSignalsOn(const PassSignalsOn&) = delete;
+  PassSignalsOn& operator=(const PassSignalsOn&) = delete;
+
+ private:
+  static constexpr std::array kPassed{SIGTERM, SIGHUP, SIGINT, SIGUSR1};
+  std::array<struct sigaction, kPassed.size()> before_{};
 };
 
 void require(int error, const std::string& what) {
@@ -52,6 +84,7 @@ int run_program(const std::vector<std::string>& words, const std::filesystem::pa
       posix_spawnp(&child, arguments.front(), actions.get(), nullptr, arguments.data(), environ),
       words.front());
   int status = 0;
+  const PassSignalsOn pass_on(child);
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) require(errno, words.front());
   }

@@ -20,10 +20,33 @@ namespace {
 
 constexpr std::size_t kHolderLimit = 4096;
 
+bool has_name(const FileDescriptor& file, const fs::path& path) {
+  struct stat opened {
+  }, named{};
+  if (::fstat(file.get(), &opened) != 0) throw_errno("inspect", path, errno);
+  return ::stat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
+// What is another's is not written over.
+void require_lock_file(const FileDescriptor& file, const fs::path& path) {
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) throw_errno("inspect", path, errno);
+  const std::string text = read_file(path, kHolderLimit);
+  const bool ours = text.empty() || text.starts_with("pid ");
+  if (info.st_nlink == 1 && ours) return;
+  throw CheckpointError(path.string() +
+                        " is not a lock of Trireme's; choose another run.dir, or remove it");
+}
+
 // Takes the lock and notes who has it, for the message that others get.
 FileDescriptor lock_directory(const fs::path& directory) {
   const fs::path path = directory / ".lock";
   FileDescriptor file = open_file(path, O_RDWR | O_CREAT);
+  // Until it is the lock of the file that has this name: one that a refused start removes meanwhile
+  // is nobody's.
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && !has_name(file, path))
+    file = open_file(path, O_RDWR | O_CREAT);
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     if (error != EWOULDBLOCK) throw_errno("lock", path, error);
@@ -31,6 +54,7 @@ FileDescriptor lock_directory(const fs::path& directory) {
                           read_file(path, kHolderLimit) +
                           "; wait for that run or choose another run.dir");
   }
+  require_lock_file(file, path);
   if (::ftruncate(file.get(), 0) != 0) throw_errno("write", path, errno);
   const std::string holder = "pid " + std::to_string(getpid()) + " on host " + host_name();
   write_all(file, std::as_bytes(std::span(holder)), path);
@@ -105,7 +129,12 @@ RunDirectory::~RunDirectory() {
 }
 
 RunDirectory RunDirectory::create(const fs::path& path) {
-  std::vector<fs::path> made{path / "checkpoints", path / ".lock"};
+  std::vector<fs::path> made;
+  std::error_code error;  // what cannot be looked at is not ours to remove
+  for (const char* name : {"checkpoints", ".lock"}) {
+    if (fs::symlink_status(path / name, error).type() == fs::file_type::not_found)
+      made.push_back(path / name);
+  }
   for (const fs::path& missing : missing_directories(path)) made.push_back(missing);
   make_directories(path);
   require_owned(path);

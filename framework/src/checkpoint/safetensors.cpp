@@ -23,6 +23,12 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 
 constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
 
+std::filesystem::path followed(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::path target = std::filesystem::canonical(path, error);
+  return error ? path : target;
+}
+
 void read_at(const FileDescriptor& file, std::uint64_t offset, std::span<std::byte> data,
              const std::filesystem::path& path) {
   while (!data.empty()) {
@@ -38,7 +44,8 @@ void read_at(const FileDescriptor& file, std::uint64_t offset, std::span<std::by
 }  // namespace
 
 SafetensorsReader::SafetensorsReader(const std::filesystem::path& path)
-    : path_(path), file_(open_file(path, O_RDONLY)) {
+    // A link that the user names is followed: a cache of models is full of them.
+    : path_(path), file_(open_file(followed(path), O_RDONLY)) {
   const off_t size = ::lseek(file_.get(), 0, SEEK_END);
   if (size < 0) throw_errno("measure", path, errno);
   const auto file_bytes = static_cast<std::uint64_t>(size);

@@ -33,6 +33,57 @@ std::string quoted(const std::string& name) {
   return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
 }
 
+// What a parsed value does not tell any more: keys that came twice, and how deep it went. A pass of
+// its own, since the parser's callbacks take quadratic time in the number of keys.
+class StructureCheck : public nlohmann::json_sax<Json> {
+ public:
+  // Empty where the text was no JSON: the parser says more.
+  const std::string& problem() const { return problem_; }
+
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool start_object(std::size_t /*elements*/) override {
+    keys_.emplace_back();
+    return open();
+  }
+  bool key(string_t& key) override {
+    if (keys_.back().insert(key).second) return true;
+    problem_ = "its header has " + quoted(key) + " twice";
+    return false;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t /*elements*/) override { return open(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t /*position*/, const std::string& /*last_token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  bool open() {
+    constexpr int kMaxDepth = 3;  // tensor, field, list
+    if (++depth_ <= kMaxDepth) return true;
+    problem_ = "its header is nested too deeply";
+    return false;
+  }
+
+  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  int depth_ = 0;
+  std::string problem_;
+};
+
 // Reads one header; each error names the file.
 class Parser {
  public:
@@ -60,20 +111,10 @@ class Parser {
  private:
   Json parse_json(std::string_view text) const {
     if (!text.starts_with('{')) fail("its header does not start with '{'; expected safetensors");
-    std::vector<std::set<std::string>> keys;  // [depth], of the objects that are open
-    const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
-      constexpr int kMaxDepth = 3;  // tensor, field, list
-      if (depth > kMaxDepth) fail("its header is nested too deeply");
-      if (event == Json::parse_event_t::object_start) keys.emplace_back();
-      if (event == Json::parse_event_t::object_end) keys.pop_back();
-      if (event == Json::parse_event_t::key) {
-        const auto key = value.get<std::string>();
-        if (!keys.back().insert(key).second) fail("its header has " + quoted(key) + " twice");
-      }
-      return true;
-    };
+    StructureCheck check;
+    if (!Json::sax_parse(text, &check) && !check.problem().empty()) fail(check.problem());
     try {
-      return Json::parse(text, check);
+      return Json::parse(text);
     } catch (const Json::parse_error& error) {
       fail("its header is no JSON: the error is at byte " + std::to_string(error.byte) + " of " +
            std::to_string(text.size()));

@@ -88,6 +88,29 @@ TEST(RunDirectory, AnAbandonedStartLeavesNothingThatItMade) {
   EXPECT_THAT(names_in(root.path() / "runs"), ElementsAre());
 }
 
+TEST(RunDirectory, AnAbandonedStartLeavesWhatWasThereBefore) {
+  const TemporaryDirectory root;
+  fs::create_directory(root.path() / "checkpoints");
+  set_file_text(root.path() / ".lock", "pid 1 on host gone");
+  { const RunDirectory abandoned = RunDirectory::create(root.path()); }
+  EXPECT_THAT(names_in(root.path()), ElementsAre(".lock", "checkpoints"));
+}
+
+TEST(RunDirectory, AFileOfAnothersInThePlaceOfTheLockIsNotWrittenOver) {
+  const TemporaryDirectory root;
+  set_file_text(root.path() / "precious", "pid of another kind");
+  fs::create_directory(root.path() / "run");
+  fs::create_hard_link(root.path() / "precious", root.path() / "run/.lock");
+  EXPECT_THAT(error_of([&] { RunDirectory::create(root.path() / "run"); }),
+              HasSubstr("is not a lock of Trireme's"));
+  EXPECT_EQ(file_text(root.path() / "precious"), "pid of another kind");
+  fs::remove(root.path() / "run/.lock");
+  set_file_text(root.path() / "run/.lock", "important");
+  EXPECT_THAT(error_of([&] { RunDirectory::create(root.path() / "run"); }),
+              HasSubstr("is not a lock of Trireme's"));
+  EXPECT_EQ(file_text(root.path() / "run/.lock"), "important");
+}
+
 TEST(RunDirectory, AStartThatBeganOrWroteStays) {
   const TemporaryDirectory root;
   { RunDirectory::create(root.path() / "a").keep(); }
