@@ -203,6 +203,14 @@ class Diff(TrainerTest):
         self.assertRegex(out, rf"\n  step +{run.steps()[0]} -> 16\n")
         self.assertNotIn("configuration", out)
 
+    def test_of_equal_arrays_that_a_resume_would_go_on_from_otherwise_is_not_equal(self) -> None:
+        self.train("a", *SHORT)
+        self.train("b", *SHORT, "train.eval_every_epochs=0")  # its best one is another
+        done = self.call("ckpt", "diff", "runs/a", "runs/b", code=4)
+        self.assertNotIn("arrays\n", done.stdout)
+        self.assertIn("training state\n", done.stdout)
+        self.assertRegex(done.stdout, r"\n  (best_step|evaluations_without_best) +\d+ -> \d+\n")
+
     def test_of_a_damaged_checkpoint_is_an_error_that_compares_nothing(self) -> None:
         run = self.train("run", *SHORT)
         damage(run.latest() / "model.h5")
