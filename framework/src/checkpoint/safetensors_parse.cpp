@@ -53,7 +53,7 @@ class StructureCheck : public nlohmann::json_sax<Json> {
   }
   bool key(string_t& key) override {
     if (keys_.back().insert(key).second) return true;
-    problem_ = "its header has " + quoted(key) + " twice";
+    problem_ = "its header has " + trireme::quoted(key) + " twice";
     return false;
   }
   bool end_object() override {
