@@ -146,13 +146,31 @@ class BatchScripts(SlurmTest):
         for name in SCRIPTS:
             self.wait_for_end(name, "FAILED", "2:0")
 
-    def test_a_job_of_which_a_rank_is_killed_fails_at_once(self) -> None:
-        self.both()
+    def kill_rank_1(self) -> None:
         for pid, environment in processes(self.mark).items():
             if "1" in (environment.get("OMPI_COMM_WORLD_RANK"), environment.get("PMIX_RANK")):
                 os.kill(pid, signal.SIGKILL)
+
+    def test_a_job_of_which_a_rank_is_killed_fails_at_once_if_it_has_saved_nothing(self) -> None:
+        self.both()
+        self.kill_rank_1()
         for name in SCRIPTS:
             self.wait_for_end(name, "FAILED", "137:0")
+            self.assertIn("has saved no checkpoint since this start", self.output(name))
+        wait_until(lambda: not processes(self.mark), "all processes of the jobs have ended")
+
+    def test_a_job_of_which_a_rank_is_killed_is_requeued_if_it_has_saved(self) -> None:
+        self.both()
+        self.cluster.start_jobs(False)
+        self.addCleanup(self.cluster.start_jobs, True)
+        for name, number in self.numbers.items():
+            self.cluster.call("scancel", "--batch", "--signal=USR2", number)
+            wait_until((self.run_dir(name).checkpoints / "latest").is_symlink, "a checkpoint is committed")
+        self.kill_rank_1()
+        for name in SCRIPTS:
+            self.wait_for_job(name, lambda job: job["JobState"] in ("PENDING", *ENDED), "the job is queued or has ended")
+            self.assertEqual((self.job(name)["JobState"], self.job(name)["Restarts"]), ("PENDING", "1"), self.output(name))
+            self.assertIn("(exit code 137); requeued (restart 1)", self.output(name))
         wait_until(lambda: not processes(self.mark), "all processes of the jobs have ended")
 
 
