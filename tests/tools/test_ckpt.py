@@ -57,10 +57,9 @@ class Ls(TrainerTest):
         folder = self.root / "runs" / "early" / "checkpoints"
         folder.mkdir(parents=True)
         self.assertIn("no checkpoint yet", self.call("ckpt", "ls", "runs/early").stdout)
-        for path in ("nowhere", "small.yaml", "runs"):
-            self.assert_error_once(
-                self.call("ckpt", "ls", path, code=4), f"{path} is no checkpoint and no run directory"
-            )
+        no_run = "is no checkpoint and no run directory"
+        for path, words in (("nowhere", "does not exist"), ("small.yaml", no_run), ("runs", no_run)):
+            self.assert_error_once(self.call("ckpt", "ls", path, code=4), f"{path} {words}")
 
 
 class Show(TrainerTest):

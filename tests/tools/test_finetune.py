@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import h5py
@@ -124,14 +125,29 @@ class FineTuning(TrainerTest):
         for path, words in (
             ("cut.safetensors", "cut.safetensors: tensor"),
             ("text.safetensors", "is no safetensors file"),
-            ("none.safetensors", "No such file"),
+            ("none.safetensors", "model.init_from: none.safetensors does not exist"),
             (source.latest(), "model.h5 is damaged"),
-            ("runs/nowhere", "is no checkpoint and no run directory"),
-            ("small.yaml", "is no checkpoint and no run directory"),
+            ("runs/nowhere", "model.init_from: runs/nowhere does not exist"),
+            ("small.yaml", "model.init_from: small.yaml is no checkpoint and no run directory"),
         ):
             with self.subTest(path=path):
                 done = self.call(self.config, "run.dir=runs/run", f"model.init_from={path}", ranks=2, code=4)
                 self.assert_error_once(done, words)
+
+    def test_from_pickles_is_an_error_that_says_how_to_make_a_file_that_is_read(self) -> None:
+        (self.root / "here.bin").write_bytes(b"PK")
+        for path, words in (("nope.pt", "nope.pt does not exist"),
+                            ("dir/nope.pth", "dir/nope.pth does not exist"),
+                            ("here.bin", "here.bin is no checkpoint and no run directory")):
+            with self.subTest(path=path):
+                done = self.call("validate", self.config, f"model.init_from={path}", code=4)
+                made = str(Path(path).with_suffix(".safetensors"))
+                self.assert_error_once(done, f"model.init_from: {words}; ", "pickles, which are not read",
+                                       f"`trainer export RUN {made}`", f'torch.load("{path}"')
+                [save] = re.findall(r"^  (safetensors\.torch\.save_file.*)$", done.stderr, re.M)
+                self.assertTrue(save.endswith(f'"{made}")'), save)
+        done = self.call("validate", self.config, "model.init_from=runs/nowhere", code=4)
+        self.assertNotIn("pickle", done.stderr)
 
     def test_converts_halves_and_says_so(self) -> None:
         self.train("source", *SHORT)

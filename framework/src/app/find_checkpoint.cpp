@@ -14,6 +14,12 @@
 namespace trireme {
 namespace fs = std::filesystem;
 
+void require_there(const fs::path& target) {
+  std::error_code error;  // what cannot be looked at is found by who opens it
+  if (!fs::exists(target, error) && !error)
+    throw CheckpointError(target.string() + " does not exist");
+}
+
 bool names_checkpoint(const fs::path& target) {
   std::error_code error;  // what cannot be looked at is found by who opens it
   if (!fs::is_directory(target, error)) return false;
@@ -30,6 +36,7 @@ fs::path checkpoints_folder(const fs::path& target) {
        !list_checkpoints(target).empty())) {
     return target;
   }
+  require_there(target);
   throw CheckpointError(target.string() + (RunDirectory::holds_run(target)
                                                ? " holds no checkpoint yet"
                                                : " is no checkpoint and no run directory"));

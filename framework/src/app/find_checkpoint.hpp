@@ -17,6 +17,9 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& target, Wante
 // CheckpointError where target is neither.
 std::filesystem::path checkpoints_folder(const std::filesystem::path& target);
 
+// Throws CheckpointError where there is nothing of this name.
+void require_there(const std::filesystem::path& target);
+
 // Whether target is meant to be one checkpoint, damaged or not.
 bool names_checkpoint(const std::filesystem::path& target);
 

@@ -32,6 +32,35 @@ AugmentOptions augment_options(const Config& config) {
           .seed = static_cast<std::uint64_t>(config.run.seed)};
 }
 
+// How to come to a file that is read; empty: it is none of PyTorch's.
+std::string way_from_pickle(const std::filesystem::path& named) {
+  const std::string extension = named.extension().string();
+  if (extension != ".pt" && extension != ".pth" && extension != ".bin") return {};
+  const std::filesystem::path made = std::filesystem::path(named).replace_extension(".safetensors");
+  return "; PyTorch's own files (.pt, .pth, .bin) are pickles, which are not read: make a "
+         ".safetensors file, of a run with `trainer export RUN " +
+         made.string() +
+         "`, else in Python:\n"
+         "  import torch, safetensors.torch\n"
+         "  weights = torch.load(\"" +
+         named.string() +
+         "\", weights_only=True)\n"
+         "  safetensors.torch.save_file({k: v.contiguous().clone() for k, v in weights.items()}, "
+         "\"" +
+         made.string() + "\")";
+}
+
+// What model.init_from names: a checkpoint or a .safetensors file.
+std::filesystem::path find_weights(const std::filesystem::path& named) {
+  try {
+    require_there(named);
+    if (named.extension() == ".safetensors") return named;
+    return find_checkpoint(named, Wanted::kBestElseNewest);
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(std::string("model.init_from: ") + error.what() + way_from_pickle(named));
+  }
+}
+
 void require_same_kind(const Dataset& train, const Dataset* test, const std::string& name) {
   if (test == nullptr || test->spec() == train.spec()) return;
   throw DataError("data set '" + name +
@@ -119,9 +148,8 @@ void Session::require_fit() {
 
 std::optional<InitialWeights> Session::find_initial_weights(
     InitialWeights (*take)(const std::filesystem::path&, Fit, const Replica&)) const {
-  std::filesystem::path from = config_.model.init_from;
-  if (from.empty()) return std::nullopt;
-  if (from.extension() != ".safetensors") from = find_checkpoint(from, Wanted::kBestElseNewest);
+  if (config_.model.init_from.empty()) return std::nullopt;
+  const std::filesystem::path from = find_weights(config_.model.init_from);
   return take(from, config_.model.init_strict ? Fit::kStrict : Fit::kPartial, replica_);
 }
 
