@@ -3,9 +3,10 @@
 """Runs the commands of the documentation, and checks its links.
 
 Every block fenced as ```sh is run by bash, in the order of the page, in one folder a page that
-looks like the checkout with a finished build. A comment on the line before the block shortens it:
+looks like the checkout with a finished build. A comment on the line before the block changes how:
     <!-- test: add WORD ... -->   each command gets these words at its end
     <!-- test: help -->           each command's program is called with --help alone
+    <!-- test: code N -->         each command has to end with this exit code, instead of 0
 What only fits a cluster, and output, is fenced as ```text and not run.
 """
 import argparse
@@ -35,14 +36,16 @@ def commands(text: str) -> list[str]:
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
-def shortened(command: str, directive: str) -> str:
+def as_tested(command: str, directive: str) -> str:
     if not directive:
         return command
     if directive == "help":
         return f"{shlex.split(command)[0]} --help"
     verb, _, words = directive.partition(" ")
+    if verb == "code" and words.isdecimal():
+        return f"code=0; {command} || code=$?; test $code = {words}"
     if verb != "add" or not words:
-        raise ValueError(f"'<!-- test: {directive} -->' is neither 'help' nor 'add WORD ...'")
+        raise ValueError(f"'<!-- test: {directive} -->' is none of 'help', 'add WORD ...', 'code N'")
     return f"{command} {words}"
 
 
@@ -50,7 +53,7 @@ def script_of(page: str) -> str:
     lines = []
     for block in BLOCK.finditer(page):
         for command in commands(block["text"]):
-            line = shortened(command, block["directive"] or "")
+            line = as_tested(command, block["directive"] or "")
             lines += [f"echo {shlex.quote('+ ' + line)}", line]
     return "\n".join(lines)
 
