@@ -31,6 +31,7 @@ class Small(Proofs):
         done = self.prove(self.config, "--steps", "6+7", ranks=3)
         self.assert_proven(done.stdout)
         self.assertIn("of step 6 and resumed: after step 13 ", done.stdout)
+        self.assertRegex(done.stdout, r"^undisturbed: 13 steps \.\.\.\nkilled: 6 steps \.\.\.\nresumed: 7 steps \.\.\.\n")
         self.assertFalse((self.root / "proof").exists())
 
     def test_holds_on_one_rank_and_keeps_its_runs_where_asked(self) -> None:
@@ -52,7 +53,7 @@ class Small(Proofs):
 
     def test_tells_why_a_run_failed(self) -> None:
         done = self.call("verify-resume", self.config, "--dir", "proof", "data.path=/nowhere", "data.name=idx",
-                         "--set", "data.samples=", code=4)
+                         "--set", "data.samples=", code=2)
         # The run's own error, which it quotes, is the second.
         self.assertEqual(done.stderr.count("the run 'undisturbed' ended with exit code 2"), 1, done.stderr)
         self.assertIn("data.samples", done.stderr)
@@ -60,8 +61,19 @@ class Small(Proofs):
         self.assert_error_once(done, "proof exists already")
         done = self.call("verify-resume", self.config, "--steps", "5", code=2)
         self.assert_error_once(done, "expected K+M")
-        done = self.call("verify-resume", self.config, "--launch", "no-such-launcher -np 2", code=6)
+        done = self.call("verify-resume", self.config, "--launch", "no-such-launcher -np 2", "--dir", "none", code=6)
         self.assert_error_once(done, "cannot start no-such-launcher")
+        self.assertFalse((self.root / "none").exists())
+
+    def test_passes_on_the_code_of_a_run_and_of_a_launcher(self) -> None:
+        wrapper = self.root / "launcher"
+        for run, verb, code in (("undisturbed", "train", 9), ("resumed", "resume", 3)):
+            with self.subTest(run=run):
+                wrapper.write_text(f'#!/bin/sh\nif [ "$2" = {verb} ]; then exit {code}; fi\nexec "$@"\n')
+                wrapper.chmod(0o755)
+                done = self.call("verify-resume", self.config, "--launch", wrapper, "--dir", run, code=code)
+                self.assert_error_once(done, f"the run '{run}' ended with exit code {code}")
+                self.assertTrue((self.root / run / f"{run}.txt").exists())
 
     def test_takes_strange_directories_as_they_are_and_refuses_what_it_sets_itself(self) -> None:
         self.assert_proven(self.call("verify-resume", self.config, "--steps", "2+2", "--dir", "x #y: [z").stdout)

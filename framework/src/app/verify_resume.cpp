@@ -114,7 +114,7 @@ class Proof {
   }
 
   void train_undisturbed() {
-    start("undisturbed", run_of("undisturbed"), 0);
+    start("undisturbed", run_of("undisturbed"), steps_.all(), 0);
     if (last_step("undisturbed") != steps_.all()) fail("the undisturbed run did not reach its end");
   }
 
@@ -124,7 +124,7 @@ class Proof {
          {"--enable-fault-injection", "--inject", "rank=0,point=checkpoint.latest,action=kill"}) {
       words.emplace_back(word);
     }
-    start("killed", words, kAnyFailure);
+    start("killed", words, steps_.before, kAnyFailure);
     if (RunDirectory::read(directory_, "killed.txt").find("fault injected on rank 0") ==
         std::string::npos)
       fail("the run that was to be killed ended otherwise");
@@ -134,7 +134,8 @@ class Proof {
   }
 
   void resume() {
-    start("resumed", with_options({"resume", (directory_ / "killed").string()}), 0);
+    start("resumed", with_options({"resume", (directory_ / "killed").string()}),
+          steps_.all() - killed_at_, 0);
     if (last_step("killed") != steps_.all()) fail("the resumed run did not reach its end");
   }
 
@@ -181,24 +182,39 @@ class Proof {
     return with_options(std::move(words));
   }
 
-  void start(const std::string& name, const std::vector<std::string>& arguments, int expected) {
+  // steps: that it trains, for whoever waits.
+  void start(const std::string& name, const std::vector<std::string>& arguments, std::int64_t steps,
+             int expected) {
     std::vector<std::string> words = words_of(line_.launch);
     words.push_back(own_program());
     words.insert(words.end(), arguments.begin(), arguments.end());
     const fs::path output = directory_ / (name + ".txt");
-    say(launch_, name + ": ...\n");
-    const int code = run_program(words, output);
+    say(launch_, name + ": " + plural(steps, "step") + " ...\n");
+    const int code = run(words, output);
     const bool as_expected = expected == kAnyFailure ? code != 0 : code == expected;
     if (as_expected) return;
     const std::string text = RunDirectory::read(directory_, name + ".txt");
     constexpr std::size_t kTail = 2000;
-    fail("the run '" + name + "' ended with exit code " + std::to_string(code) + "; its output, " +
-         output.string() + ", ends with:\n" +
-         text.substr(text.size() - std::min(text.size(), kTail)));
+    const std::string why = "the run '" + name + "' ended with exit code " + std::to_string(code) +
+                            "; its output, " + output.string() + ", ends with:\n" +
+                            text.substr(text.size() - std::min(text.size(), kTail));
+    fail(why, code == 0 ? ExitCode::kCheckpoint : static_cast<ExitCode>(code));
   }
 
-  [[noreturn]] void fail(const std::string& why) const {
-    throw CheckpointError("verify-resume: " + why + "; all of it is in " + directory_.string());
+  // Where not even the first run could be started there is nothing to look at.
+  int run(const std::vector<std::string>& words, const fs::path& output) {
+    try {
+      const int code = run_program(words, output);
+      started_ = true;
+      return code;
+    } catch (const EnvironmentError&) {
+      if (!started_) remove_tree(directory_);
+      throw;
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& why, ExitCode code = ExitCode::kCheckpoint) const {
+    throw Error(code, "verify-resume: " + why + "; all of it is in " + directory_.string());
   }
 
   fs::path newest(const std::string& run) const {
@@ -215,6 +231,7 @@ class Proof {
   const Steps steps_;
   const fs::path directory_;
   std::int64_t killed_at_ = 0;
+  bool started_ = false;  // a run was
 };
 
 }  // namespace
