@@ -165,6 +165,17 @@ class WrongInput(TrainerTest):
         rare = self.call(*words, "parallel.sync_every=9", ranks=2)
         self.assertEqual(rare.stderr.count("parallel.sync_every 9 is more than the 8 steps of an epoch"), 1, rare)
 
+    def test_a_long_run_that_saves_nothing_on_its_way_is_worth_a_warning(self) -> None:
+        unsaved = ("small.yaml", "data.validation_fraction=0", "checkpoint.every_steps=0", "train.epochs=0")
+        warning = "warning: nothing is saved before the last of 1000 steps: a kill loses the whole run; " \
+                  "set checkpoint.every_steps"
+        for command in (unsaved, ("validate", *unsaved)):
+            done = self.call(*command, "train.max_steps=1000", "train.eval_every_epochs=0", ranks=2)
+            self.assertEqual(done.stderr.count(warning), 1, done.stderr)
+        for changes in (("train.max_steps=999",), ("train.max_steps=1000", "checkpoint.every_steps=500"),
+                        ("train.max_steps=1000", "data.validation_fraction=0.1")):
+            self.assertNotIn("nothing is saved", self.call("validate", *unsaved, *changes).stderr)
+
     def test_a_missing_configuration(self) -> None:
         done = self.call("absent.yaml", ranks=2, code=2)
         self.assert_error_once(done, "absent.yaml")

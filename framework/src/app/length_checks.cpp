@@ -29,6 +29,20 @@ std::string warning_of_rare_averages(const Config& config, const RunLength& leng
          (whole ? " only" : "") + "; evaluations and checkpoints wait for an average";
 }
 
+std::string warning_of_no_checkpoint(const Config& config, const RunLength& length,
+                                     bool validated) {
+  constexpr std::int64_t kSoonRepeated = 1000;
+  if (length.total_steps < kSoonRepeated) return {};
+  const double last = static_cast<double>(length.total_steps);
+  const double evaluated =
+      config.train.eval_every_epochs * static_cast<double>(length.steps_per_epoch);
+  const std::int64_t saved = config.checkpoint.every_steps;
+  if (saved > 0 && saved < length.total_steps) return {};
+  if (validated && evaluated > 0 && evaluated < last) return {};
+  return "nothing is saved before the last of " + plural(length.total_steps, "step") +
+         ": a kill loses the whole run; set checkpoint.every_steps";
+}
+
 void check_length(const Session& session, Communicator& world, bool apart) {
   const Config& config = session.config();
   RunLength length;
@@ -37,7 +51,11 @@ void check_length(const Session& session, Communicator& world, bool apart) {
     require_effect(config, length);
   });
   const std::string rare = apart ? warning_of_rare_averages(config, length) : "";
-  if (!rare.empty() && world.rank() == 0) warn(rare);
+  const std::string unsaved =
+      warning_of_no_checkpoint(config, length, session.data().validation != nullptr);
+  for (const std::string& warning : {rare, unsaved}) {
+    if (!warning.empty() && world.rank() == 0) warn(warning);
+  }
 }
 
 }  // namespace trireme

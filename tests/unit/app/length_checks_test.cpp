@@ -46,5 +46,24 @@ TEST(LengthChecks, AveragesLessThanOnceAnEpochAreWorthALine) {
             "the last step only; evaluations and checkpoints wait for an average");
 }
 
+TEST(LengthChecks, ALongRunThatSavesNothingOnItsWayIsWorthALine) {
+  constexpr RunLength kLong{.steps_per_epoch = 100, .total_steps = 1000};
+  Config config;
+  EXPECT_EQ(warning_of_no_checkpoint(config, kLong, false),
+            "nothing is saved before the last of 1000 steps: a kill loses the whole run; set "
+            "checkpoint.every_steps");
+  EXPECT_EQ(warning_of_no_checkpoint(config, {.steps_per_epoch = 100, .total_steps = 999}, false),
+            "");
+  EXPECT_EQ(warning_of_no_checkpoint(config, kLong, true), "") << "the best is saved";
+  config.train.eval_every_epochs = 0;
+  EXPECT_NE(warning_of_no_checkpoint(config, kLong, true), "") << "it is measured at the end only";
+  config.train.eval_every_epochs = 10;
+  EXPECT_NE(warning_of_no_checkpoint(config, kLong, true), "") << "after the last step";
+  config.checkpoint.every_steps = 1000;
+  EXPECT_NE(warning_of_no_checkpoint(config, kLong, true), "") << "after the last step";
+  config.checkpoint.every_steps = 999;
+  EXPECT_EQ(warning_of_no_checkpoint(config, kLong, false), "");
+}
+
 }  // namespace
 }  // namespace trireme::test
