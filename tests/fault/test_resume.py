@@ -115,6 +115,24 @@ class Resume(TrainerTest):
             self.call("eval", run.checkpoints / "step-00000036", code=4), "step-00000036/model.h5"
         )
 
+    def test_from_an_older_checkpoint_once_the_newer_ones_are_moved_away(self) -> None:
+        run = self.train("run", "train.epochs=3", "schedule.duration=4")
+        aside = run.path / "aside"
+        aside.mkdir()
+        newer = run.steps()[1:]
+        for step in newer:
+            shutil.move(run.checkpoints / f"step-{step:08}", aside)
+        [older] = run.steps()
+        best = run.checkpoints / "best"
+        best.unlink()
+        best.symlink_to(f"step-{newer[-1]:08}")  # it may be among them
+        done = self.call("resume", "runs/run", "optimizer.lr=0.01", "--allow-changes", ranks=2)
+        self.assertIn(f"resumed from runs/run/checkpoints/step-{older:08}", done.stdout)
+        self.assertEqual([event["step"] for event in run.events("step")], list(range(1, 28)))
+        self.assertEqual(run.latest().name, "step-00000027")
+        rates = [event["lr"] for event in run.events("step")]
+        self.assertGreater(rates[older], 5 * rates[older - 1])
+
     def test_of_a_moved_run_directory(self) -> None:
         undisturbed = self.train("undisturbed")
         run = self.train("run")
