@@ -110,6 +110,16 @@ class Resume(TrainerTest):
                 self.assert_error_once(done)
                 for step in run.steps():
                     self.assertIn(f"step-{step:08}/model.h5", done.stderr)
+                self.assertIn("starting over would lose the run", done.stderr)
+        # Who only reads them is not told to remove them.
+        (run.checkpoints / "best").unlink()
+        for command in (("eval", "runs/run"), ("ckpt", "show", "runs/run"), ("export", "runs/run", "w.safetensors"),
+                        (self.config, "run.dir=runs/new", "model.init_from=runs/run/checkpoints")):
+            with self.subTest(command=command):
+                done = self.call(*command, code=4)
+                self.assert_error_once(done, "no checkpoint in runs/run/checkpoints verifies:\n")
+                self.assertNotIn("starting over", done.stderr)
+                self.assertNotIn("remove", done.stderr)
         self.assertEqual(run.last_step(), 36)
         self.assert_error_once(
             self.call("eval", run.checkpoints / "step-00000036", code=4), "step-00000036/model.h5"

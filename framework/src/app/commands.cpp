@@ -213,13 +213,27 @@ void require_none_lost(const fs::path& path) {
       "run.dir");
 }
 
+std::optional<fs::path> find_to_go_on_from(const fs::path& run) {
+  const fs::path folder = run / "checkpoints";
+  if (list_checkpoints(folder).empty()) {
+    require_none_lost(run);
+    return std::nullopt;
+  }
+  try {
+    return find_newest_good(folder, warn);
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(std::string(error.what()) +
+                          "\nstarting over would lose the run; remove them first if that is what "
+                          "you want");
+  }
+}
+
 // What the run in `path` goes on from. It is locked from here on, but not for a dry run, which may
 // look at a run that is training.
 Source find_run(const fs::path& path, bool dry_run, std::optional<RunDirectory>& directory) {
   RunDirectory::require_run(path);
   if (!dry_run) directory = RunDirectory::open(path, warn);
-  const std::optional<fs::path> found = find_newest_good(path / "checkpoints", warn);
-  if (!found) require_none_lost(path);
+  const std::optional<fs::path> found = find_to_go_on_from(path);
   return {.file = (path / "config.yaml").string(),
           .text = RunDirectory::read(path, "config.yaml"),
           .checkpoint = found ? found->string() : std::string()};

@@ -139,10 +139,7 @@ std::optional<fs::path> find_newest_good(const fs::path& checkpoints,
       reasons += std::string("\n  ") + error.what();
     }
   }
-  throw CheckpointError("no checkpoint in " + checkpoints.string() +
-                        " can be used; starting over would lose the run, so remove them first if "
-                        "that is what you want:" +
-                        reasons);
+  throw CheckpointError("no checkpoint in " + checkpoints.string() + " verifies:" + reasons);
 }
 
 bool has_checkpoint(const fs::path& checkpoints, std::int64_t step) {
