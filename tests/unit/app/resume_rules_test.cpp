@@ -66,6 +66,7 @@ TEST(ResumeRules, LengthCadenceLoggingAndNetworkMayChangeAndNothingElse) {
                                        "log.every_steps",
                                        "log.ranks_every_steps",
                                        "run.name",
+                                       "run.shared",
                                        "run.time_limit",
                                        "run.time_margin",
                                        "run.timeout",
