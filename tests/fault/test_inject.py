@@ -200,6 +200,16 @@ class Bits(InjectTest):
         self.assert_same_run(run, undisturbed)
 
 
+class Links(InjectTest):
+    def test_to_the_last_checkpoint_is_made_by_a_resume_where_a_kill_came_before_it(self) -> None:
+        fault = "rank=0,point=checkpoint.latest,hit=6,action=kill"  # after step 18, the last one
+        self.call(*self.command("run", *self.inject(fault)), ranks=RANKS, code=137)
+        run = self.run_dir("run")
+        self.assertEqual((run.steps()[-1], run.latest().name), (18, "step-00000016"))
+        self.call("resume", "runs/run", ranks=RANKS)
+        self.assertEqual(run.latest().name, LAST)
+
+
 class Injection(InjectTest):
     def test_is_refused_unless_it_is_enabled(self) -> None:
         done = self.call("small.yaml", "--inject", "rank=0,point=end,action=kill", code=2)

@@ -196,7 +196,10 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
   if (device_.device.is_cuda()) gpus_ = group_on_device();
   choose_buckets();
   if (statistics_ != nullptr) bind_batch_norm(*replica_.model, *statistics_);
-  collectively(*control_, [&] {
+  // What is wrong with the configuration all ranks find alike. What one finds alone, such as no
+  // memory, ends the job at once: the others are waiting inside, where nobody would come.
+  std::string refusal;
+  try {
     trainer_ = std::make_unique<Trainer>(
         TrainerParts{.config = config_,
                      .gradients = gradients(),
@@ -211,6 +214,11 @@ Trainer& Session::make_trainer(const TrainingOptions& options) {
                      .host = options.host,
                      .stop_requested = options.stop_requested,
                      .take_save_request = options.take_save_request});
+  } catch (const ConfigError& error) {
+    refusal = error.what();
+  }
+  collectively(*control_, [&] {
+    if (!refusal.empty()) throw ConfigError(refusal);
   });
   trainer_->prepare_to_save();
   return *trainer_;

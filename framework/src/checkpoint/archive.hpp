@@ -110,6 +110,9 @@ std::optional<std::filesystem::path> find_newest_good(
 // Whether there is a committed one of this step.
 bool has_checkpoint(const std::filesystem::path& checkpoints, std::int64_t step);
 
+// `latest` becomes a link to this checkpoint, which must exist.
+void mark_latest(const std::filesystem::path& checkpoints, std::int64_t step);
+
 // `best` becomes a link to this checkpoint, which must exist.
 void mark_best(const std::filesystem::path& checkpoints, std::int64_t step);
 

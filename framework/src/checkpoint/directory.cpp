@@ -146,6 +146,13 @@ bool has_checkpoint(const fs::path& checkpoints, std::int64_t step) {
   return checkpoints_by_step(checkpoints).contains(step);
 }
 
+void mark_latest(const fs::path& checkpoints, std::int64_t step) {
+  std::error_code none;
+  if (fs::read_symlink(checkpoints / "latest", none) == step_name(step)) return;
+  fault_point(FaultPoint::kCheckpointLatest);
+  replace_link(checkpoints / "latest", step_name(step));
+}
+
 void mark_best(const fs::path& checkpoints, std::int64_t step) {
   if (!has_checkpoint(checkpoints, step)) {
     throw CheckpointError("cannot mark " + step_name(step) + " as best: " + checkpoints.string() +

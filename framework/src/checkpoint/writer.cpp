@@ -117,8 +117,7 @@ CommittedCheckpoint commit_checkpoint(const fs::path& checkpoints, std::int64_t 
   sync_directory(temporary.path);
   fault_point(FaultPoint::kCheckpointRename);
   fs::path target = publish(temporary.path, checkpoints, step);
-  fault_point(FaultPoint::kCheckpointLatest);
-  replace_link(checkpoints / "latest", target.filename().string());
+  mark_latest(checkpoints, step);
   return {.directory = std::move(target),
           .size_bytes = manifest.model_bytes + static_cast<std::int64_t>(text.size())};
 }

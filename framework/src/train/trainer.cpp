@@ -75,13 +75,14 @@ StateDocument Trainer::restore(const std::filesystem::path& checkpoint) {
 }
 
 // What the state says of the checkpoints is true of the links, too: a run killed between writing
-// its best checkpoint and linking it has no link or that of an older one, and one that has passed
-// over a damaged checkpoint may have a link to that.
+// a checkpoint and linking it has no link or that of an older one, and one that has passed over a
+// damaged checkpoint may have a link to that.
 void Trainer::take_up_checkpoints(const std::filesystem::path& checkpoint) {
   collectively(parts_.control, [&] {
     const bool here = parts_.control.rank() == 0 && checkpoint.parent_path() == parts_.checkpoints;
     if (!here) return;
     if (saver_ != nullptr) saver_->resume_from(state_.step);
+    mark_latest(parts_.checkpoints, state_.step);
     if (state_.best_metric && has_checkpoint(parts_.checkpoints, state_.best_step))
       mark_best(parts_.checkpoints, state_.best_step);
   });
