@@ -27,7 +27,9 @@ void print_error(const std::string& message, Launch* launch) {
 std::string tell_failure(const Failure& failure, Launch& launch) {
   // Most often another rank's error, which it is better to hear of; and rank 0 has the log.
   constexpr std::chrono::seconds kAfterRank0{1};
-  constexpr std::chrono::seconds kAfterOthers{2};
+  // Long enough to be ended by the launcher: mpirun 4.1 may crash when a second rank aborts while
+  // it ends the job for the first.
+  constexpr std::chrono::seconds kAfterOthers{10};
   const bool consequence = failure.code == ExitCode::kCommunication;
   Watchdog* const watchdog = launch.watchdog();
   if (watchdog == nullptr) {
