@@ -161,7 +161,9 @@ class Sample(InjectTest):
 
     def test_a_rank_that_stands_still_is_named(self) -> None:
         for point in self.points():
-            if point.name in ("forward", "checkpoint.write", "end"):
+            # Not "end": there mpirun 4.1.4 itself crashes now and then while it prints what MPI_Abort has to say
+            # (ORTE_ERROR_LOG in show_help.c, then SIGSEGV of mpirun). EveryAction has it.
+            if point.name in ("forward", "checkpoint.write"):
                 self.hit(point, "stop")
 
 
