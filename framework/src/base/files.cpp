@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -46,6 +47,16 @@ std::string describe_free_space(const FileDescriptor& file) {
 
 enum class Owner { kDead, kUnknown };
 
+// What nobody has waited for yet is there, and does nothing any more: mpirun leaves such behind
+// when it ends ranks and itself.
+bool is_zombie(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');  // PID (NAME) STATE ...
+  return name_end != std::string::npos && text.substr(name_end).starts_with(") Z");
+}
+
 // Whether the process that a temporary name ends with, "-HOST-PID", is gone.
 Owner owner_of(std::string_view name) {
   const std::size_t dash = name.rfind('-');
@@ -58,7 +69,8 @@ Owner owner_of(std::string_view name) {
   if (!name.substr(0, dash).ends_with("-" + host_name())) return Owner::kUnknown;
   // A restarted container often gets the pid that its predecessor had.
   if (pid == getpid()) return Owner::kDead;
-  return kill(pid, 0) != 0 && errno == ESRCH ? Owner::kDead : Owner::kUnknown;
+  const bool gone = kill(pid, 0) != 0 && errno == ESRCH;
+  return gone || is_zombie(pid) ? Owner::kDead : Owner::kUnknown;
 }
 
 }  // namespace

@@ -77,9 +77,9 @@ std::filesystem::path temporary_path(const std::filesystem::path& directory,
                                      const std::string& name);
 
 // Removes what killed processes left under temporary names in this directory. An owner counts as
-// dead if it ran on this host and its pid is free or this process's own (so call it before this
-// process writes there). Each leftover is named by warn: as removed, or as kept because its owner
-// may live. A missing directory has none.
+// dead if it ran on this host and its pid is free, a zombie's, or this process's own (so call it
+// before this process writes there). Each leftover is named by warn: as removed, or as kept because
+// its owner may live. A missing directory has none.
 void remove_leftovers(const std::filesystem::path& directory, const Warn& warn);
 
 }  // namespace trireme

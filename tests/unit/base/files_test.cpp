@@ -146,6 +146,21 @@ TEST(Leftovers, OfDeadOwnersAreRemovedAndNamedOthersAreKeptAndNamed) {
   EXPECT_THAT(names, ::testing::UnorderedElementsAre(alive, elsewhere, unnamed, "file"));
 }
 
+TEST(Leftovers, OfAnOwnerThatNobodyHasWaitedForAreRemoved) {
+  const TemporaryDirectory root;
+  const pid_t owner = fork();
+  if (owner == 0) _exit(0);
+  siginfo_t info{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(owner), &info, WEXITED | WNOWAIT), 0);
+  const fs::path leftover =
+      root.path() / (".tmp-step-00000001-" + host_name() + "-" + std::to_string(owner));
+  fs::create_directory(leftover);
+  remove_leftovers(root.path(),
+                   [](const std::string& warning) { EXPECT_THAT(warning, HasSubstr("removed ")); });
+  EXPECT_FALSE(fs::exists(leftover));
+  EXPECT_EQ(waitpid(owner, nullptr, 0), owner);
+}
+
 TEST(Leftovers, AMissingDirectoryHasNone) {
   const TemporaryDirectory root;
   remove_leftovers(root.path() / "missing",
